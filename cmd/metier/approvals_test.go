@@ -17,8 +17,8 @@ import (
 	"metier/internal/testenv"
 )
 
-// parked is a workspace with a run that waits for an answer to a script, and
-// a copy of it to begin again from.
+// parked is a workspace with a run that waits for an answer to a script, and a
+// copy of it to start again from.
 type parked struct {
 	t               *testing.T
 	dir, home       string
@@ -53,7 +53,7 @@ func newParked(t *testing.T) *parked {
 	return p
 }
 
-// keep makes what is there now the state that again goes back to.
+// keep makes the current state the one that again restores.
 func (p *parked) keep() {
 	p.t.Helper()
 	restore(p.t, p.dir, p.saved)
@@ -73,8 +73,8 @@ func (p *parked) metier(args ...string) (exit int, out string) {
 	return exit, b.String()
 }
 
-// points runs the command in a process of its own, and counts the points at
-// which it can be killed.
+// points runs the command in a separate process, and counts the points at which
+// it can be killed.
 func (p *parked) points(args ...string) int {
 	p.t.Helper()
 	state, out := p.run(0, args...)
@@ -120,14 +120,14 @@ func (p *parked) ran() int {
 	return strings.Count(string(b), "ran\n")
 }
 
-// log counts what the log says.
+// log counts the events in the log.
 func (p *parked) logged(text string) int {
 	p.t.Helper()
 	_, out := p.metier("audit", "show", "latest")
 	return strings.Count(out, text)
 }
 
-// sound fails unless the record verifies and holds one answer and one start.
+// sound fails unless the record verifies and has one answer and one start.
 func (p *parked) sound(where string) {
 	p.t.Helper()
 	if exit, out := p.metier("audit", "verify", "latest"); exit != 0 {
@@ -139,8 +139,9 @@ func (p *parked) sound(where string) {
 	}
 }
 
-// The process that answers dies at any point: afterwards the answer is there
-// whole or not at all, the run goes on once it is there, and it is used once.
+// The answering process crashes at any point. Afterwards the answer is there
+// completely or not at all, the run continues once it is there, and it is used
+// once.
 func TestKilledWhileAnswering(t *testing.T) {
 	t.Parallel()
 	p := newParked(t)
@@ -171,8 +172,9 @@ func TestKilledWhileAnswering(t *testing.T) {
 	kills.Check(t, points)
 }
 
-// The process that goes on after the answer dies at any point: nobody is asked
-// again, and the script ran once or, where nobody knows, is not run again.
+// The process that continues after the answer crashes at any point. The
+// question is not asked again. The script ran once or, if that is unknown, is
+// not run again.
 func TestKilledBetweenAnswerAndEnd(t *testing.T) {
 	t.Parallel()
 	p := newParked(t)
@@ -207,8 +209,8 @@ func TestKilledBetweenAnswerAndEnd(t *testing.T) {
 	}
 }
 
-// Several answer at once: one wins, the others are told, and the record holds
-// that one's word.
+// Several processes answer at the same time: one wins, the others get an error,
+// and the record has the winner's answer.
 func TestOneOfManyAnswersCounts(t *testing.T) {
 	t.Parallel()
 	p := newParked(t)

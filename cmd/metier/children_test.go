@@ -22,8 +22,9 @@ var familyEdits = []edit{
 	{id: "t2.c1", file: "new.txt", new: "fresh\n"},
 }
 
-// newFamily is a task whose model hands each half of its work to a subagent. The
-// edits are not idempotent: done twice or not at all, they leave other files.
+// newFamily is a task whose model delegates each half of its work to a subagent.
+// The edits are not idempotent: done twice or not at all, they leave other
+// files.
 func newFamily(t *testing.T) *task {
 	t.Helper()
 	k := &task{t: t, dir: t.TempDir(), home: t.TempDir(), server: modeltest.OpenAI(t)}
@@ -61,7 +62,8 @@ func (k *task) begin(at int) (points int, killed bool) {
 	return points, killed
 }
 
-// logs are the events of the run and of its subagents, by folder: "" is the run.
+// logs returns the events of the run and of its subagents, by folder: "" is the
+// run.
 func (k *task) logs() map[string][]event.Event {
 	k.t.Helper()
 	out := map[string][]event.Event{}
@@ -92,7 +94,7 @@ func (k *task) logs() map[string][]event.Event {
 }
 
 // merged checks that each subagent's end is in its parent's record once, with
-// one result and what it used. It returns the calls whose result says that the
+// one result and its usage. It returns the calls whose result reports that the
 // subagent could not be merged.
 func (k *task) merged(where string) (reported map[string]bool) {
 	k.t.Helper()
@@ -148,7 +150,7 @@ func (k *task) merged(where string) (reported map[string]bool) {
 	return reported
 }
 
-// goOn resumes the run, with a person's word where the record asks for it.
+// goOn resumes the run, with a user's answer if the record requires one.
 func (k *task) goOn(where string) {
 	k.t.Helper()
 	exit, out := k.here("run", "--resume", "latest", "--output-mode", "batch")
@@ -168,7 +170,7 @@ func (k *task) goOn(where string) {
 }
 
 // A real SIGKILL of the process with its subagents, before or after every tenth
-// append and rename of any of them: after the resume each edit happened once,
+// append and rename of any of them. After the resume each edit happened once,
 // and each subagent was merged once.
 func TestKilledWithItsSubagentsAtAppendsAndRenames(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"metier/model/modeltest"
 )
 
-// edit is one change of a file that a task's model asks for.
+// edit is one file change that a task's model requests.
 type edit struct {
 	turn           int // from 1
 	id             string
@@ -48,9 +48,9 @@ func (e edit) apply(files map[string]string) {
 	}
 }
 
-// possible lists what a workspace may hold after the edits, as task.files prints
-// it. Every edit was made once, except that an edit with an unknown outcome may
-// not have been made. It may then have left its temporary file.
+// possible lists what a workspace may contain after the edits, as task.files
+// prints it. Every edit was made once, except that an edit with an unknown
+// outcome may not have been made. It may then have left its temporary file.
 func possible(edits []edit, unknown map[string]bool) (all []string) {
 	open := slices.DeleteFunc(slices.Clone(edits), func(e edit) bool { return !unknown[e.id] })
 	for missing := range 1 << len(open) {
@@ -87,8 +87,8 @@ func listing(files map[string]string) string {
 	return b.String()
 }
 
-// unknown are the calls whose outcome the record does not know: those that it
-// says so of, and the one whose entry was lost.
+// unknown returns the calls with an unknown outcome: those that the record
+// marks as unknown, and the one whose entry was lost.
 func (k *task) unknown() map[string]bool {
 	calls := map[string]bool{}
 	for _, e := range k.events() {

@@ -28,8 +28,8 @@ import (
 	"metier/run"
 )
 
-// killAt is the environment variable that makes this test binary metier
-// itself, killed at the Nth append or rename; 0 only counts them.
+// killAt is the environment variable that makes this test binary metier itself,
+// killed at the Nth append or rename; 0 only counts them.
 const killAt = "METIER_TEST_KILL_AT"
 
 func TestMain(m *testing.M) {
@@ -70,11 +70,11 @@ type task struct {
 	server *modeltest.Server
 
 	mu    sync.Mutex
-	turns []int    // the turn each request asked for, in order
+	turns []int    // the turn that each request asked for, in order
 	lost  []string // what requests lacked of the active skills, or had twice
 }
 
-// newTask is a run that is told the skill table-report at its start and loads
+// newTask is a run that gets the skill table-report at its start and loads
 // plain-writing itself. The model asks for plain-writing a second time at the
 // end: a run that forgot it would load it again.
 func newTask(t *testing.T) *task {
@@ -142,7 +142,7 @@ func (k *task) write(name, text string) {
 }
 
 // metier runs the program, which kills itself at the given point, 0 for never.
-// killed is false if it ended before it got there.
+// killed is false if it ended before that point.
 func (k *task) metier(at int, args ...string) (points int, killed bool, exit int, output string) {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(k.t.Context(), time.Minute) // a hang fails by name
@@ -188,7 +188,7 @@ func (k *task) here(args ...string) (exit int, output string) {
 	return exit, out.String()
 }
 
-// start begins the run.
+// start starts the run.
 func (k *task) start(at int) (points int, killed bool) {
 	k.t.Helper()
 	points, killed, exit, out := k.metier(at, "run", "--output-mode", "batch", "--skill", "table-report", "--prompt", "count")
@@ -226,8 +226,8 @@ func (k *task) files() string {
 	return listing(files)
 }
 
-// log is the path of the run's log, or "". Beside a run that never began may be
-// the one that was started for it: its log is the longer one.
+// log is the path of the run's log, or "". Next to a run that never began there
+// may be the one that was started for it: its log is the longer one.
 func (k *task) log() (file string) {
 	m, err := filepath.Glob(filepath.Join(k.dir, ".metier", "runs", "*", "events.jsonl"))
 	if err != nil {
@@ -246,7 +246,7 @@ func (k *task) log() (file string) {
 	return file
 }
 
-// events decodes the whole lines of the log.
+// events decodes the complete lines of the log.
 func (k *task) events() []event.Event {
 	k.t.Helper()
 	var out []event.Event
@@ -279,18 +279,18 @@ func (k *task) replied() int {
 	return n
 }
 
-// check resumes an interrupted run and compares what it left with a run that
-// was never interrupted.
+// check resumes an interrupted run and compares the result with a run that was
+// never interrupted.
 func (k *task) check(where string) {
 	k.t.Helper()
 	replied := k.replied()
 	before := k.asked()
 	exit, out := k.here("run", "--resume", "latest", "--output-mode", "batch")
-	if exit == 5 && strings.Contains(out, "heads_mismatch") { // what was cut off had been confirmed: a person says so
+	if exit == 5 && strings.Contains(out, "heads_mismatch") { // the removed part had been confirmed: a user accepts the loss
 		exit, out = k.here("run", "--resume", "latest", "--output-mode", "batch", "--trust-record")
 	}
 	if exit != 0 {
-		if len(k.events()) == 0 { // killed before the run began: nothing was done, and the error says what to do
+		if len(k.events()) == 0 { // killed before the run began: nothing was done, and the error has the fix
 			if !strings.Contains(out, "run_not_begun") && !strings.Contains(out, "run_not_found") {
 				k.t.Errorf("%s: a run that never began: exit %d\n%s", where, exit, out)
 			}
@@ -310,7 +310,7 @@ func (k *task) check(where string) {
 	}
 }
 
-// sound checks what a run left that ended: files, active skills, the record.
+// sound checks what a finished run left: files, active skills, the record.
 func (k *task) sound(where string) {
 	k.t.Helper()
 	k.holds(where, possible(edits, k.unknown()))
@@ -353,10 +353,10 @@ func (k *task) activated() (names []string) {
 	return names
 }
 
-// A real SIGKILL before and after each append and rename: after the resume
-// each edit happened exactly once, no recorded model call is sent twice, and
-// every request has the text of the skills that were active, which are not
-// activated a second time.
+// A real SIGKILL before and after each append and rename. After the resume each
+// edit happened exactly once, no recorded model call is sent twice, and every
+// request has the text of the active skills, which are not activated a second
+// time.
 //
 // req: A-010
 func TestKilledAtEveryAppendAndRename(t *testing.T) {

@@ -65,7 +65,7 @@ func execArgs(script string, args ...string) []string {
 	return append([]string{"exec", "--skills-root", "skills", "--allow-skill-script", "job:scripts/" + script, "job", "scripts/" + script, "--"}, args...)
 }
 
-// list runs metier list, which has to work whatever runs beside it.
+// list runs metier list, which has to work whatever runs at the same time.
 func (p *project) list() string {
 	p.t.Helper()
 	out, err := p.command(0, "list").CombinedOutput()
@@ -75,7 +75,7 @@ func (p *project) list() string {
 	return string(out)
 }
 
-// same checks that the workspace holds its own files and records alone.
+// same checks that the workspace has only its own files and records.
 func (p *project) same() {
 	p.t.Helper()
 	_ = os.Remove(filepath.Join(p.dir, "go"))
@@ -129,7 +129,7 @@ func (p *project) waiting() (c *exec.Cmd, finish func() string) {
 }
 
 // Other commands work while programs run, and nothing of these shows on the
-// host, also after they are killed.
+// host, even after they are killed.
 func TestExec_LeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
@@ -194,8 +194,8 @@ func TestExec_SharesAWorkspace(t *testing.T) {
 	p.same()
 }
 
-// A script cannot create or change what another command in the workspace, or in
-// a project below it, would obey.
+// A script cannot create or change files that control another command in the
+// workspace, or in a project below it.
 func TestExec_ProtectsWhatOtherCommandsRead(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
@@ -244,8 +244,8 @@ func TestExec_ProtectsTheHomeInAWorkspace(t *testing.T) {
 	}
 }
 
-// A workspace that is the home holds what metier keeps about the user. No guard
-// takes that for the work of a program.
+// A workspace that is the home folder has metier's state of the user. No guard
+// mistakes it for the work of a program.
 func TestExec_KeepsItsOwnStateInTheHome(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
@@ -272,8 +272,8 @@ func TestExec_KeepsItsOwnStateInTheHome(t *testing.T) {
 	}
 }
 
-// What exists of the folders of agents that a run does not search is read-only
-// in it, and so is what the run itself was given.
+// The existing agent folders that a run does not search are read-only in it,
+// and so are the folders it was given.
 func TestExec_KeepsWhatOtherCommandsRead(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
