@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// scanWorld is a folder of skills, looked at by commands whose clock is late:
-// what was just written counts as settled.
+// scanWorld is a folder of skills, read by commands whose clock is ahead: files
+// that were just written count as settled.
 type scanWorld struct {
 	t   *testing.T
 	dir string
@@ -42,7 +42,7 @@ func newScanWorld(t *testing.T) *scanWorld {
 
 func (w *scanWorld) metier(args ...string) (out, errs string) { return w.at(time.Minute, args...) }
 
-// at runs a command whose clock is off by late.
+// at runs a command whose clock is ahead by late.
 func (w *scanWorld) at(late time.Duration, args ...string) (out, errs string) {
 	w.t.Helper()
 	var o, e bytes.Buffer
@@ -54,7 +54,7 @@ func (w *scanWorld) at(late time.Duration, args ...string) (out, errs string) {
 	return o.String(), e.String()
 }
 
-// read takes the counts out of what a command says it took.
+// read parses the counts that a command prints.
 func (w *scanWorld) read(text string) string {
 	w.t.Helper()
 	m := regexp.MustCompile(`skills(?: \(project\): 2 skills)?[:;] (3 folders scanned) in [0-9]+\.[0-9] ms, ([0-9] unchanged since the index, [0-9] read)`).FindStringSubmatch(text)
@@ -69,7 +69,7 @@ func TestStartTimesAreReportedAndAHiddenEditIsSeen(t *testing.T) {
 	t.Parallel()
 	w := newScanWorld(t)
 	list := []string{"list", "--skills-root", "skills", "--verbose"}
-	for range 2 { // the files have changed just now, and could change unseen
+	for range 2 { // the files have just changed, and could change unnoticed
 		if _, fresh := w.at(-time.Minute, list...); w.read(fresh) != "0 unchanged since the index, 3 read" {
 			t.Errorf("fresh: %q", w.read(fresh))
 		}
@@ -139,7 +139,7 @@ func TestIndexIsWhereTheUserWantsIt(t *testing.T) {
 			t.Errorf("%s: %d files, doctor says %s", name, count(c.dir), out)
 		}
 	}
-	for why, env := range map[string]string{"METIER_INDEX is off": "METIER_INDEX=off", "is not there": "HOME=" + filepath.Join(w.dir, "nobody")} {
+	for why, env := range map[string]string{"METIER_INDEX is off": "METIER_INDEX=off", "does not exist": "HOME=" + filepath.Join(w.dir, "nobody")} {
 		if err := os.RemoveAll(filepath.Join(home, ".cache")); err != nil {
 			t.Fatal(err)
 		}

@@ -102,7 +102,7 @@ func (e Env) CacheDir(name string) (dir, why string) {
 		return "", "there is no home folder: set HOME or XDG_CACHE_HOME"
 	default:
 		if info, err := os.Stat(h); err != nil || !info.IsDir() {
-			return "", "the home folder " + h + " is not there"
+			return "", "the home folder " + h + " does not exist"
 		}
 		return filepath.Join(h, ".cache", "metier", name), ""
 	}

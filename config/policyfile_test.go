@@ -26,7 +26,8 @@ func written(t *testing.T, text string) (Policy, error) {
 
 const someTree = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// The example of the page is a policy file, and says what the page says.
+// The example of the page is a policy file, and has the rules that the page
+// describes.
 func TestPolicyPageHoldsAPolicyFile(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "docs", "POLICY.md"))
