@@ -23,7 +23,7 @@ import (
 	"metier/internal/testenv"
 )
 
-// site is a page we serve, and what it was asked.
+// site is a test server, and the requests it received.
 type site struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -61,7 +61,7 @@ func html(s string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s) }
 }
 
-// lend opens a lease of the real browser for an origin.
+// lend opens a shared session of the real browser for an origin.
 func lend(t *testing.T, origin string, o *browser.Options) *browser.Session {
 	t.Helper()
 	l, err := browser.Open(browser.Lease{Endpoint: testenv.Chromium(t), Origin: origin, Until: time.Now().Add(time.Hour)}, o)
@@ -132,7 +132,7 @@ func (d *devtools) ask(session, method string, params any) (answer, error) {
 	}
 }
 
-// next is the next message; one that does not come fails the test and not the
+// next returns the next message. One that does not come fails the test, not the
 // whole suite.
 func (d *devtools) next() (a answer, err error) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), 30*time.Second)
@@ -157,7 +157,7 @@ func (d *devtools) must(method string, params, into any) {
 	}
 }
 
-// refused holds that a call is answered with an error of the lease.
+// refused checks that a call is answered with an error of the session.
 func (d *devtools) refused(method string, params any, text string) {
 	d.t.Helper()
 	a, err := d.ask("", method, params)
@@ -166,7 +166,7 @@ func (d *devtools) refused(method string, params any, text string) {
 	}
 }
 
-// until reads events until one of a method.
+// until reads events up to one of a method.
 func (d *devtools) until(method string) {
 	d.t.Helper()
 	for {
@@ -231,7 +231,7 @@ func get(t *testing.T, method, address string, into any) (status int, body strin
 	return res.StatusCode, string(b)
 }
 
-// first connects to the lease's page.
+// first connects to the session's page.
 func first(t *testing.T, l *browser.Session) *devtools {
 	t.Helper()
 	var pages []listed
@@ -281,8 +281,8 @@ func TestPagesOfTheLeaseAreWorkedWith(t *testing.T) {
 	}
 }
 
-// All of it works for an ordinary user, whose browser has a sandbox of its own
-// where the machine allows that.
+// Everything works for an ordinary user, whose browser has its own sandbox if
+// the machine allows that.
 func TestLeaseOfAnOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	if !testenv.OrdinaryUser(t) {
@@ -299,14 +299,13 @@ func TestLeaseOfAnOrdinaryUser(t *testing.T) {
 	end()
 }
 
-// A connection to the browser shows the lease's pages, in sessions, and nobody
-// else's.
+// A connection to the browser shows only the session's own pages.
 func TestBrowserItselfIsTheLeases(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	endpoint := testenv.Chromium(t)
 	var foreign listed
-	get(t, "PUT", endpoint+"/json/new?about:blank", &foreign) // somebody else's page
+	get(t, "PUT", endpoint+"/json/new?about:blank", &foreign) // a page that is not part of the session
 	l := lend(t, s.URL, nil)
 	begin(t, l)
 	d := dial(t, "ws"+strings.TrimPrefix(l.Endpoint(), "http"))
@@ -332,9 +331,9 @@ func TestBrowserItselfIsTheLeases(t *testing.T) {
 	}
 	for _, m := range []string{"Target.setAutoAttach", "Target.createBrowserContext", "Target.attachToBrowserTarget", "Target.exposeDevToolsProtocol", "Target.getBrowserContexts", "Storage.getCookies",
 		"Browser.close", "Browser.setDownloadBehavior", "SystemInfo.getProcessInfo", "Target.sendMessageToTarget"} {
-		d.refused(m, map[string]any{}, "does not cover")
+		d.refused(m, map[string]any{}, "does not allow")
 	}
-	d.refused("Target.createTarget", map[string]any{"url": "http://127.0.0.1:1/"}, "leased for "+s.URL)
+	d.refused("Target.createTarget", map[string]any{"url": "http://127.0.0.1:1/"}, "limited to "+s.URL)
 	var made, joined struct {
 		Target  string `json:"targetId"`
 		Session string `json:"sessionId"`
@@ -352,7 +351,7 @@ func TestBrowserItselfIsTheLeases(t *testing.T) {
 	}
 }
 
-// Wherever a page wants to go, nothing is sent to another origin.
+// Wherever a page wants to go, no request is sent to another origin.
 func TestNoDocumentOfAnotherOriginIsAskedFor(t *testing.T) {
 	t.Parallel()
 	other := newSite(t, nil)
@@ -363,7 +362,7 @@ func TestNoDocumentOfAnotherOriginIsAskedFor(t *testing.T) {
 		"/form":    html(`<form id=f method=post action="` + other.URL + `/posted"><input name=a value=secret></form>`),
 		"/frame":   html(`<iframe src="` + other.URL + `/framed"></iframe><p>here`),
 		"/refresh": html(`<meta http-equiv=refresh content="0;url=` + other.URL + `/refreshed">`),
-		// The browser keeps sandboxed frames in processes of their own.
+		// The browser runs sandboxed frames in separate processes.
 		"/apart":   html(`<iframe id=f sandbox="allow-scripts" src="/goes" onload="loads = (window.loads || 0) + 1"></iframe>`),
 		"/written": html(`<iframe sandbox="allow-scripts" onload="loads = (window.loads || 0) + 1" srcdoc="<script>onload = () => setTimeout(() => { location = '` + other.URL + `/written' })</script>"></iframe>`),
 		"/deep":    html(`<iframe sandbox="allow-scripts" src="/inner"></iframe>`),
@@ -375,16 +374,16 @@ func TestNoDocumentOfAnotherOriginIsAskedFor(t *testing.T) {
 	testenv.Chromium(t) // one for all of them
 	for name, do := range map[string]func(*devtools){
 		"it is told to": func(d *devtools) {
-			d.refused("Page.navigate", map[string]any{"url": other.URL + "/told"}, "leased for "+s.URL)
+			d.refused("Page.navigate", map[string]any{"url": other.URL + "/told"}, "limited to "+s.URL)
 		},
 		"in other letters": func(d *devtools) {
-			d.refused("Page.navigate", map[string]any{"URL": other.URL + "/told"}, "leased for "+s.URL)
+			d.refused("Page.navigate", map[string]any{"URL": other.URL + "/told"}, "limited to "+s.URL)
 		},
 		"a file": func(d *devtools) {
-			d.refused("Page.navigate", map[string]any{"url": "file:///etc/passwd"}, "leased for")
+			d.refused("Page.navigate", map[string]any{"url": "file:///etc/passwd"}, "limited to")
 		},
-		"the browser's own": func(d *devtools) { d.refused("Page.navigate", map[string]any{"url": "chrome://version"}, "leased for") },
-		"a script":          func(d *devtools) { d.refused("Page.navigate", map[string]any{"url": "javascript:1"}, "leased for") },
+		"the browser's own": func(d *devtools) { d.refused("Page.navigate", map[string]any{"url": "chrome://version"}, "limited to") },
+		"a script":          func(d *devtools) { d.refused("Page.navigate", map[string]any{"url": "javascript:1"}, "limited to") },
 		"a redirect": func(d *devtools) {
 			d.must("Page.navigate", map[string]any{"url": s.URL + "/redirect"}, nil)
 			d.until("Page.loadEventFired")
@@ -419,7 +418,7 @@ func TestNoDocumentOfAnotherOriginIsAskedFor(t *testing.T) {
 			d.eval("new Promise(r => { onmessage = e => { if (e.data > 1) r() }; const ask = () => { frames[0].postMessage(1, '*'); setTimeout(ask, 5) }; ask() })")
 		},
 		"a user in the address": func(d *devtools) {
-			d.refused("Page.navigate", map[string]any{"url": strings.Replace(s.URL, "http://", "http://"+strings.TrimPrefix(other.URL, "http://")+`\@`, 1)}, "leased for")
+			d.refused("Page.navigate", map[string]any{"url": strings.Replace(s.URL, "http://", "http://"+strings.TrimPrefix(other.URL, "http://")+`\@`, 1)}, "limited to")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -440,7 +439,7 @@ func TestNoDocumentOfAnotherOriginIsAskedFor(t *testing.T) {
 	}
 }
 
-// A page that opens another one has it closed.
+// A page that opens another page has it closed.
 func TestPagesOpenNoPages(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
@@ -459,8 +458,8 @@ func TestPagesOpenNoPages(t *testing.T) {
 	}
 }
 
-// What reads saved state or touches files is not passed on; cookies of another
-// context are not there either.
+// Calls that read saved state or touch files are not passed on. Cookies of
+// another context are not visible either.
 func TestSavedStateAndFilesAreOutOfReach(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]http.HandlerFunc{"/cookie": func(_ http.ResponseWriter, _ *http.Request) {}})
@@ -483,12 +482,12 @@ func TestSavedStateAndFilesAreOutOfReach(t *testing.T) {
 		"Page.printToPDF", "Page.setDownloadBehavior", "Browser.setDownloadBehavior", "DOM.setFileInputFiles", "IO.read", "Fetch.disable", "Fetch.enable", "Fetch.continueRequest", "Target.setAutoAttach",
 		"Target.createTarget", "Browser.close", "Tracing.start", "Page.startScreencast", "HeapProfiler.takeHeapSnapshot", "Debugger.enable", "Page.close", "Page.crash", "page.enable", "Page", "Page.",
 		"Page.enable ", "Runtime.evaluate.x"} {
-		d.refused(m, map[string]any{}, "does not cover")
+		d.refused(m, map[string]any{}, "does not allow")
 	}
 }
 
-// What a page asks for between scripts is in the record of the next one, and so
-// is what an answer of the endpoint still asked for when its script ended.
+// Requests of a page between scripts are in the record of the next script. So
+// are requests that an answer of the endpoint still made when its script ended.
 func TestBegin_RecordsWhatPagesDoBetweenScripts(t *testing.T) {
 	t.Parallel()
 	hold, came := make(chan struct{}), make(chan struct{})
@@ -526,8 +525,8 @@ func TestBegin_RecordsWhatPagesDoBetweenScripts(t *testing.T) {
 	}
 }
 
-// The events of a page's requests hold nothing that signs it in: what one script
-// of the lease got, the next one does not read.
+// The events of a page's requests have no cookies or credentials: the next
+// script does not read what one script of the session got.
 func TestEvents_HoldNoCookies(t *testing.T) {
 	t.Parallel()
 	const canary = "canary-of-the-session"
@@ -581,8 +580,8 @@ func TestEvents_HoldNoCookies(t *testing.T) {
 	}
 }
 
-// A page that gets somewhere else all the same, here by the hand of who owns
-// the browser, ends the lease.
+// A page that reaches another origin anyway, here through the owner of the
+// browser, ends the session.
 func TestLeaseEndsWhereAPageLeaves(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
@@ -596,7 +595,7 @@ func TestLeaseEndsWhereAPageLeaves(t *testing.T) {
 	_, _ = owner.ask("", "Page.navigate", map[string]any{"url": "data:text/html,elsewhere"})
 	for {
 		if _, err := d.next(); err != nil {
-			break // cut off
+			break // disconnected
 		}
 	}
 	if err := l.Live(); !errors.Is(err, browser.ErrLeft) {
@@ -608,7 +607,8 @@ func TestLeaseEndsWhereAPageLeaves(t *testing.T) {
 	gone(t, s.URL)
 }
 
-// The lease ends at its time: connections are cut, the browser keeps nothing.
+// The session ends at its time: connections are cut, and the browser keeps
+// nothing.
 func TestLeaseEndsAtItsTime(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
@@ -655,7 +655,7 @@ func gone(t *testing.T, origin string) {
 	}
 }
 
-// Between scripts, and after the run, the endpoint answers nobody.
+// Between scripts, and after the run, the endpoint answers no requests.
 func TestEndpointIsForScriptsWhileTheyRun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
@@ -693,7 +693,7 @@ func TestEndpointIsForScriptsWhileTheyRun(t *testing.T) {
 	gone(t, s.URL)
 }
 
-// Who has no secret path, or is a page, is told nothing.
+// A client without the secret path, or a page, learns nothing.
 func TestEndpointIsASecret(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)

@@ -164,11 +164,11 @@ func (c *client) refuse(m message, code, at string) {
 		c.reply(m, nil, c.lent.elsewhere())
 		return
 	}
-	c.reply(m, nil, &fault{-32601, "a lease does not cover " + short(m.Method)})
+	c.reply(m, nil, &fault{-32601, "this browser session does not allow " + short(m.Method)})
 }
 
 func (s *Session) elsewhere() *fault {
-	return &fault{-32000, "the browser is leased for " + s.lease.Origin + " and goes nowhere else"}
+	return &fault{-32000, "this browser session is limited to " + s.lease.Origin}
 }
 
 func short(s string) string { return s[:min(len(s), 64)] }
@@ -230,7 +230,7 @@ func (c *client) browser(ctx context.Context, m message) {
 		c.refuse(m, refusedMethod, "")
 		return
 	}
-	c.reply(m, nil, &fault{-32602, "the lease has no such page"})
+	c.reply(m, nil, &fault{-32602, "this browser session has no such page"})
 }
 
 // pass calls the browser with rebuilt parameters.

@@ -87,7 +87,7 @@ func (l Lease) Check() (Lease, error) {
 	case l.Until.IsZero():
 		return l, invalid("set the end of the browser session", "a browser session needs an end time")
 	case strings.HasSuffix(origin, "://"+at) || strings.HasSuffix(origin, "://"+strings.Replace(at, "127.0.0.1", "localhost", 1)):
-		return l, invalid("name the origin of the page that is worked with", "the origin is the browser's own endpoint")
+		return l, invalid("name the origin of the page to work with", "the origin is the browser's own endpoint")
 	}
 	l.Origin, l.Until = origin, l.Until.Round(0) // use the wall clock: the monotonic clock stops while a machine sleeps
 	grants := make([]Grant, 0, len(l.Grants))

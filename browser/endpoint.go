@@ -149,7 +149,7 @@ func (s *Session) fresh(w http.ResponseWriter, r *http.Request, at *hostBrowser)
 
 func (s *Session) onPage(w http.ResponseWriter, r *http.Request, at *hostBrowser, method, id string) {
 	if at.watcher(id) == "" {
-		http.Error(w, "the lease has no such page", http.StatusNotFound)
+		http.Error(w, "this browser session has no such page", http.StatusNotFound)
 		return
 	}
 	if err := at.call(r.Context(), "", method, map[string]any{"targetId": id}, nil); err != nil {

@@ -103,6 +103,6 @@ func (s *Session) ask(at *hostBrowser, session string, steps []asking) {
 // left ends the lease because a page is at an address that is not allowed.
 func (s *Session) left(address string) {
 	s.refuse(refusedOrigin, address)
-	s.o.Logger.Warn("a leased page is somewhere else: the lease ends")
+	s.o.Logger.Warn("a page left its allowed origin: the browser session ends")
 	s.end(ErrLeft)
 }

@@ -8,21 +8,22 @@ import (
 	"testing"
 )
 
-// leaving are six frames that go to another origin once they are there. Each
-// loads twice, and held counts those that their page's policy held.
+// leaving are six frames that go to another origin after they load. Each loads
+// twice, and held counts those that their page's policy blocked.
 func leaving(to string) string {
 	return `<script>loads = held = 0; addEventListener("securitypolicyviolation", e => { held += e.effectiveDirective === "frame-src" })</script>` +
 		strings.Repeat(`<iframe sandbox="allow-scripts" onload="loads++" srcdoc="<script>onload = () => setTimeout(() => { location = '`+to+`/left' })</script>"></iframe>`, 6)
 }
 
-// ended waits for them in some windows, and says in which the policy did not hold.
+// ended waits for them in some windows, and returns those in which the policy did
+// not hold.
 func ended(d *devtools, windows string) any {
 	return d.eval("new Promise(r => { const all = " + windows + ", wait = () => all.every(w => w.loads >= 12) ? r(all.map(w => w.held).filter(n => n < 6).join()) : setTimeout(wait, 5); wait() })")
 }
 
-// A frame of a page's own making runs before any session can watch it; its page's
-// policy holds it whatever comes first. What a page holds in frames of its
-// own origin is not touched.
+// A frame that a page creates runs before any session can watch it. Its page's
+// policy blocks it, whatever comes first. Frames of the page's own origin are not
+// affected.
 func TestFramesThatNobodyWaitsForStay(t *testing.T) {
 	t.Parallel()
 	other := newSite(t, nil)
@@ -58,7 +59,7 @@ func TestFramesThatNobodyWaitsForStay(t *testing.T) {
 	}
 }
 
-// Documents that a service worker makes up are held as those of a server.
+// The policy also applies to documents that a service worker creates.
 func TestFramesInDocumentsOfServiceWorkersStay(t *testing.T) {
 	t.Parallel()
 	other := newSite(t, nil)
@@ -84,7 +85,7 @@ func TestFramesInDocumentsOfServiceWorkersStay(t *testing.T) {
 	}
 }
 
-// A document comes to its page as it was sent, whatever it is.
+// A document reaches its page as it was sent, whatever its type.
 func TestDocumentsComeAsTheyWereSent(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]http.HandlerFunc{

@@ -88,7 +88,7 @@ func (s *Session) page(ctx context.Context, at *hostBrowser, address string) (id
 	at.making = !full
 	at.mu.Unlock()
 	if full {
-		return "", fmt.Errorf("a lease has at most %d pages", mostPages)
+		return "", fmt.Errorf("a browser session has at most %d pages", mostPages)
 	}
 	id, err = s.watched(ctx, at)
 	at.mu.Lock()

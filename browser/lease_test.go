@@ -76,7 +76,7 @@ func TestLeaseIsChecked(t *testing.T) {
 	}
 }
 
-// metierHint is the way out that an error names.
+// metierHint returns the hint of an error.
 func metierHint(err error) string {
 	if e, ok := err.(*metier.Error); ok {
 		return e.Hint
@@ -84,8 +84,8 @@ func metierHint(err error) string {
 	return ""
 }
 
-// Of several grants that of the leased origin counts, and a script without one
-// has none.
+// Among several grants, the one of the session's origin counts. A script
+// without one has none.
 func TestGrantsAreByScriptAndOrigin(t *testing.T) {
 	t.Parallel()
 	l, err := browser.Open(browser.Lease{Endpoint: "http://127.0.0.1:1", Origin: "https://b.example", Until: time.Now().Add(time.Hour),
@@ -101,15 +101,15 @@ func TestGrantsAreByScriptAndOrigin(t *testing.T) {
 	}
 }
 
-// asleep is t after the machine slept: the wall clock went on, the monotonic clock
-// that t carries did not.
+// asleep is t after the machine slept: the wall clock advanced, the monotonic
+// clock in t did not.
 func asleep(t time.Time, d time.Duration) time.Time {
 	const second = 1 << 30 // the unit of wall in a time with both clocks
 	(*struct{ wall uint64 })(unsafe.Pointer(&t)).wall += uint64(d/time.Second) * second
 	return t
 }
 
-// A lease ends at its time of day, also where the machine slept in between.
+// A session ends at its time of day, even if the machine slept in between.
 func TestLive_CountsTheTimeThatAMachineSleeps(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()

@@ -39,7 +39,7 @@ type Session struct {
 // Reasons why a lease ended. Live returns an error that wraps one of them.
 var (
 	ErrExpired = errors.New("its time is over")
-	ErrLeft    = errors.New("a page left the origin it is leased for")
+	ErrLeft    = errors.New("a page left its allowed origin")
 	ErrClosed  = errors.New("it ended with the run")
 )
 
@@ -55,7 +55,7 @@ func Open(l Lease, o *Options) (*Session, error) {
 	}
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("open the endpoint of a lease: %w", err)
+		return nil, fmt.Errorf("open the endpoint of a shared browser session: %w", err)
 	}
 	x := &Session{lease: l, o: o.or(), token: rand.Text(), listen: ln, turn: make(chan struct{}, 1), clients: map[*client]bool{}, uses: &uses{}}
 	x.server = &http.Server{Handler: http.HandlerFunc(x.answer), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
@@ -197,7 +197,7 @@ func (s *Session) Close() error {
 	}
 	s.end(ErrClosed)
 	if u := s.taken(); u.documents > 0 || len(u.refused) > 0 {
-		s.o.Logger.Warn("after the last script, pages of the browser asked for documents that no record holds", "documents", u.documents, "refusals", len(u.refused))
+		s.o.Logger.Warn("after the last script, pages of the browser requested documents that are not in any record", "documents", u.documents, "refusals", len(u.refused))
 	}
 	return s.server.Close()
 }
@@ -207,7 +207,7 @@ var errIdle = errors.New("the browser session answers only while a script runs, 
 // usable returns the browser, or an error that says why the endpoint does not answer.
 func (s *Session) usable() (*hostBrowser, error) {
 	if err := s.Live(); err != nil {
-		return nil, fmt.Errorf("the lease of this browser has ended: %w", err)
+		return nil, fmt.Errorf("the shared browser session has ended: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -90,11 +90,11 @@ func browserPath(ctx context.Context, client *http.Client, addr string) (string,
 		URL string `json:"webSocketDebuggerUrl"`
 	}
 	if err := json.NewDecoder(http.MaxBytesReader(nil, res.Body, 64<<10)).Decode(&v); err != nil || res.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%s answers, and not as a browser does (status %d)", addr, res.StatusCode)
+		return "", fmt.Errorf("%s does not answer like a browser (status %d)", addr, res.StatusCode)
 	}
 	at, err := url.Parse(v.URL)
 	if err != nil || at.Path == "" {
-		return "", fmt.Errorf("%s answers, and names no connection of a browser", addr)
+		return "", fmt.Errorf("%s answers, but names no browser connection", addr)
 	}
 	return at.Path, nil
 }

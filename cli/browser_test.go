@@ -22,7 +22,7 @@ import (
 
 const canaryOfThePage = "canary-7c1e-of-the-page"
 
-// shop is a page with a form that tells what was sent to it.
+// shop is a page with a form that records what was sent to it.
 type shop struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -66,7 +66,7 @@ func pagehand(t *testing.T) string {
 }
 
 // builtPagehand builds it once, into a folder beside the commands of TestMain,
-// which goes with them.
+// which removes both.
 var builtPagehand = sync.OnceValues(func() (dir string, err error) {
 	self, err := exec.LookPath("metier")
 	if err != nil {
@@ -79,7 +79,7 @@ var builtPagehand = sync.OnceValues(func() (dir string, err error) {
 	return dir, nil
 })
 
-// errand is a place to run in whose model hands a task to a subagent with a browser.
+// errand is a fixture whose model delegates a task to a subagent with a browser.
 type errand struct {
 	t    *testing.T
 	dir  string
@@ -87,7 +87,7 @@ type errand struct {
 }
 
 // newErrand writes a script by which the child calls scripts of agent-browser
-// with these arguments, one after the other, and the parent says what it got.
+// with these arguments, in order, and the parent prints what it received.
 func newErrand(t *testing.T, hand string, config string, calls ...string) *errand {
 	t.Helper()
 	e := &errand{t: t, dir: t.TempDir()}
@@ -110,7 +110,7 @@ func (e *errand) put(name, text string) {
 	putFiles(e.t, e.dir, map[string]string{name: text})
 }
 
-// call is the arguments of a call of one of the skill's scripts.
+// call returns the arguments of a call of one of the skill's scripts.
 func call(file string, args ...string) string {
 	b, err := json.Marshal(map[string]any{"skill": "agent-browser", "path": "scripts/" + file, "args": args})
 	if err != nil {
@@ -143,7 +143,7 @@ type execution struct {
 	} `json:"hosts"`
 }
 
-// executions are those of the child's record.
+// executions returns those in the child's record.
 func (e *errand) executions() []execution {
 	e.t.Helper()
 	files, err := filepath.Glob(filepath.Join(e.dir, "ws/.metier/runs/*/children/*/skill-script-executions.json"))
@@ -163,8 +163,8 @@ func (e *errand) executions() []execution {
 	return doc.List
 }
 
-// holders are the files of the run that hold a text: of the parent's record,
-// and of the child's.
+// holders returns the files of the run that contain a text, in the parent's
+// record and in the child's.
 func (e *errand) holders(text string) (parent, child []string) {
 	e.t.Helper()
 	err := filepath.WalkDir(filepath.Join(e.dir, "ws"), func(p string, d fs.DirEntry, err error) error {
@@ -187,7 +187,8 @@ func (e *errand) holders(text string) (parent, child []string) {
 	return parent, child
 }
 
-// ownBrowserSkill are the files of the skill agent-browser, for a copy of it.
+// ownBrowserSkill returns the files of the skill agent-browser, for a copy of
+// it.
 func ownBrowserSkill(t *testing.T) map[string]string {
 	t.Helper()
 	own := map[string]string{}
@@ -271,7 +272,7 @@ func TestBrowserOfASubagentIsRefused(t *testing.T) {
 		says    string
 	}{
 		"nothing lent":   {call("capture-workflow.sh", s.URL), "", "", func(*testing.T) []string { return nil }, "permission_denied", "no browser is shared"},
-		"another origin": {call("capture-workflow.sh", other.URL), "", "", here, "permission_denied", "leased for " + s.URL},
+		"another origin": {call("capture-workflow.sh", other.URL), "", "", here, "permission_denied", "limited to " + s.URL},
 		"time is over": {call("capture-workflow.sh", s.URL), "", "",
 			func(t *testing.T) []string { return append(lend(t, s.URL), "--browser-until", "2020-01-01T00:00:00Z") }, "permission_denied", "its time is over"},
 		"credentials, of the list":  {signIn, "", "", here, "script_not_allowlisted", ""},

@@ -128,7 +128,7 @@ func (r *runner) hostCwd(p *prepared, deny denial) error {
 	rel = filepath.ToSlash(rel)
 	for _, h := range r.workspace().Hidden {
 		if rel == h || strings.HasPrefix(rel, h+"/") {
-			return deny("give another folder of "+sandbox.WorkspaceDir, "the working folder holds the records of runs, where nothing on the host works")
+			return deny("give another folder of "+sandbox.WorkspaceDir, "the working folder has the records of runs, where scripts on the host must not work")
 		}
 	}
 	if p.cwd = sandbox.WorkspaceDir; rel != "." {
@@ -152,7 +152,7 @@ func (r *runner) leaseRules(p *prepared, deny denial) error {
 	}
 	switch {
 	case ok && granted != b.Origin():
-		return deny("the operator grants it for "+b.Origin(), "the credentials of this script are bound to %s, and the browser is leased for %s", granted, b.Origin())
+		return deny("the operator grants it for "+b.Origin(), "the credentials of this script are bound to %s, and the browser session is limited to %s", granted, b.Origin())
 	case !ok && listed(r.Host.Credentials, p.skill, p.script.Path):
 		return deny("the operator grants it under browser: grants: in the configuration", "the script signs in with credentials, and has no grant for %s", b.Origin())
 	}
@@ -162,7 +162,7 @@ func (r *runner) leaseRules(p *prepared, deny denial) error {
 	}
 	for _, a := range p.script.Args {
 		if o, is := otherOrigin(a, b); is {
-			return deny("work with "+b.Origin()+" only", "the argument names %s, and the browser is leased for %s", termtext.Line(o), b.Origin())
+			return deny("work with "+b.Origin()+" only", "the argument names %s, and the browser session is limited to %s", termtext.Line(o), b.Origin())
 		}
 	}
 	return nil
@@ -194,7 +194,7 @@ func (r *runner) cdpRule(args []string, deny denial) error {
 	}
 	for _, v := range given {
 		if v != r.Host.Browser.Endpoint() {
-			return deny(hint, "%s does not name the endpoint that is leased", cdpFlag)
+			return deny(hint, "%s does not name the endpoint of the browser session", cdpFlag)
 		}
 	}
 	return nil
@@ -263,13 +263,13 @@ func (r *runner) leased(res metier.Result, uses []event.HostUse) metier.Result {
 		switch {
 		case u.Code == "":
 		case u.Host != "":
-			fmt.Fprintf(&b, "The browser did not go to %s:%d (%s): it is leased for %s.\n", termtext.Line(u.Host), u.Port, u.Code, r.Host.Browser.Origin())
+			fmt.Fprintf(&b, "The browser did not go to %s:%d (%s): the browser session is limited to %s.\n", termtext.Line(u.Host), u.Port, u.Code, r.Host.Browser.Origin())
 		default:
-			fmt.Fprintf(&b, "The browser refused what a lease does not cover (%s), times: %d.\n", u.Code, u.Requests)
+			fmt.Fprintf(&b, "The browser session refused requests that it does not allow (%s), times: %d.\n", u.Code, u.Requests)
 		}
 	}
 	if err := r.Host.Browser.Live(); err != nil {
-		fmt.Fprintf(&b, "The lease of the browser cannot be used any longer: %v.\n", err)
+		fmt.Fprintf(&b, "The browser session can no longer be used: %v.\n", err)
 	}
 	res.Parts[0].Text += b.String()
 	return res

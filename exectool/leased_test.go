@@ -35,7 +35,7 @@ func secretsOf(skill string, pairs ...string) func(context.Context, metier.Skill
 	}
 }
 
-// leased is a lease of the browser behind an endpoint, with grants.
+// leased is a shared session of the browser behind an endpoint, with grants.
 func leased(t *testing.T, endpoint, origin string, left time.Duration, grants ...browser.Grant) *browser.Session {
 	t.Helper()
 	l, err := browser.Open(browser.Lease{Endpoint: endpoint, Origin: origin, Until: time.Now().Add(left), Grants: grants}, nil)
@@ -46,14 +46,14 @@ func leased(t *testing.T, endpoint, origin string, left time.Duration, grants ..
 	return l
 }
 
-// The scripts of the skill that comes with metier, as the browser profile has them.
+// The scripts of metier's own skill, as the browser profile has them.
 const (
 	fillForm = "agent-browser:scripts/form-automation.sh"
 	capture  = "agent-browser:scripts/capture-workflow.sh"
 	signIn   = "agent-browser:scripts/authenticated-session.sh"
 )
 
-// pagehand is the folder of the program that the skill's scripts work with.
+// pagehand is the folder of the program that the skill's scripts use.
 var pagehand = sync.OnceValues(func() (dir string, err error) {
 	dir, err = os.MkdirTemp(testenv.Shared(), "metier-pagehand-")
 	if err != nil {
@@ -67,7 +67,7 @@ var pagehand = sync.OnceValues(func() (dir string, err error) {
 	return dir, os.Chmod(dir, 0o755)
 })
 
-var built string // pagehand's folder, once it is there
+var built string // pagehand's folder, once it exists
 
 func TestMain(m *testing.M) {
 	code := m.Run()
@@ -77,7 +77,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// profileHost is the browser profile over a lease.
+// profileHost is the browser profile with a browser session.
 func profileHost(t *testing.T, b exectool.Browser) *exectool.Host {
 	t.Helper()
 	dir, err := pagehand()
@@ -87,7 +87,7 @@ func profileHost(t *testing.T, b exectool.Browser) *exectool.Host {
 	return &exectool.Host{Scripts: []string{fillForm, capture}, Path: []string{dir}, Leased: true, Browser: b, Credentials: []string{signIn}}
 }
 
-// agentBrowser are the files of the skill, below skills/.
+// agentBrowser returns the files of the skill, below skills/.
 func agentBrowser(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -154,7 +154,7 @@ func (s *shop) got() []string {
 	return slices.Clone(s.sent)
 }
 
-// tree are all files of a folder with what is in them.
+// tree returns all files of a folder with their content.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -213,7 +213,7 @@ func TestFormIsFilledInTheLeasedBrowser(t *testing.T) {
 			t.Errorf("%s: %d in the sandbox, %d recorded", profile, len(w.box.jobs), len(ran))
 		}
 	}
-	w := newHosted(t, setup{}, profileHost(t, nil), agentBrowser(t)) // no lease
+	w := newHosted(t, setup{}, profileHost(t, nil), agentBrowser(t)) // no browser session
 	w.denies("permission_denied", "no browser is shared with this run; the operator can share one", w.browse(capture, "http://127.0.0.1:8/"))
 }
 
@@ -227,7 +227,8 @@ func keys(m map[string]string) (out []string) {
 	return out
 }
 
-// A lease that is over, or for another origin, refuses before anything starts.
+// A session that has ended, or is for another origin, refuses before anything
+// starts.
 //
 // req
 func TestLeaseIsLookedAtBeforeTheStart(t *testing.T) {
@@ -239,13 +240,13 @@ func TestLeaseIsLookedAtBeforeTheStart(t *testing.T) {
 		text string
 	}{
 		"expired":             {-time.Second, []string{s.URL + "/order"}, "its time is over"},
-		"another port":        {time.Hour, []string{"http://127.0.0.1:9/order"}, "leased for " + s.URL},
-		"another scheme":      {time.Hour, []string{strings.Replace(s.URL, "http:", "https:", 1)}, "leased for " + s.URL},
+		"another port":        {time.Hour, []string{"http://127.0.0.1:9/order"}, "limited to " + s.URL},
+		"another scheme":      {time.Hour, []string{strings.Replace(s.URL, "http:", "https:", 1)}, "limited to " + s.URL},
 		"another host":        {time.Hour, []string{s.URL, "https://evil.example/x"}, "names https://evil.example"},
 		"capitals":            {time.Hour, []string{"HTTP://Evil.example"}, "evil.example"},
 		"a file":              {time.Hour, []string{"file://localhost/etc/passwd"}, "names file://"},
-		"a user":              {time.Hour, []string{strings.Replace(s.URL, "http://", "http://u:p@", 1)}, "leased for"},
-		"another browser":     {time.Hour, []string{"ws://127.0.0.1:9222/devtools"}, "leased for"},
+		"a user":              {time.Hour, []string{strings.Replace(s.URL, "http://", "http://u:p@", 1)}, "limited to"},
+		"another browser":     {time.Hour, []string{"ws://127.0.0.1:9222/devtools"}, "limited to"},
 		"told its browser":    {time.Hour, []string{"--cdp", "http://127.0.0.1:9222", s.URL}, "is not given --cdp"},
 		"told so in one word": {time.Hour, []string{"--cdp=http://127.0.0.1:9222", s.URL}, "is not given --cdp"},
 	} {
@@ -274,8 +275,8 @@ func TestCDPIsExactlyTheLease(t *testing.T) {
 	for _, set := range []settings.HostCDP{settings.HostCDPRequire, settings.HostCDPForbid} {
 		for name, tt := range map[string]struct {
 			args    func(at string) []string
-			require bool // it is what host_cdp=require asks for
-			forbid  bool // or host_cdp=forbid
+			require bool // host_cdp=require
+			forbid  bool // host_cdp=forbid
 		}{
 			"none":            {func(string) []string { return nil }, false, true},
 			"the lease":       {func(at string) []string { return []string{"--cdp", at} }, true, false},
@@ -330,12 +331,12 @@ func TestBrowserOfTheScriptsIsLocal(t *testing.T) {
 				}
 			}
 		}
-		if at == "" || strings.HasPrefix(at, "http://127.0.0.1:9222/?") { // none, and one that is local
+		if at == "" || strings.HasPrefix(at, "http://127.0.0.1:9222/?") { // none, and a local one
 			continue
 		}
 		for _, cmd := range [][]string{{"open", "http://127.0.0.1:8/"}, {"text"}} {
 			out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "pagehand"), append([]string{"--cdp", at}, cmd...)...).CombinedOutput()
-			if err == nil || !strings.Contains(string(out), "has to be local") {
+			if err == nil || !strings.Contains(string(out), "must be local") {
 				t.Errorf("pagehand --cdp %s %s: %v %s", at, cmd, err, out)
 			}
 		}
@@ -363,7 +364,7 @@ func TestCredentialsNeedAGrantOfTheOrigin(t *testing.T) {
 	w, o = try(true, s.URL, browser.Grant{Script: fillForm, Origin: s.URL})
 	w.denies("permission_denied", "has no grant for "+s.URL, o)
 	w, o = try(true, other.URL, browser.Grant{Script: signIn, Origin: s.URL})
-	w.denies("permission_denied", "bound to "+s.URL+", and the browser is leased for "+other.URL, o)
+	w.denies("permission_denied", "bound to "+s.URL+", and the browser session is limited to "+other.URL, o)
 	if len(s.got())+len(other.got()) > 0 {
 		t.Fatalf("something was sent: %q %q", s.got(), other.got())
 	}
@@ -376,8 +377,8 @@ func TestCredentialsNeedAGrantOfTheOrigin(t *testing.T) {
 	}
 }
 
-// What the browser refuses while a script runs is said to the model and in the
-// record, and the script ends as it does.
+// What the browser refuses while a script runs is in the result and in the
+// record, and the script's own end does not change.
 func TestModelIsToldWhatTheBrowserRefused(t *testing.T) {
 	t.Parallel()
 	other := newShop(t)
@@ -385,7 +386,7 @@ func TestModelIsToldWhatTheBrowserRefused(t *testing.T) {
 	t.Cleanup(s.Close)
 	w := newHosted(t, setup{}, profileHost(t, leased(t, testenv.Chromium(t), s.URL, time.Hour)), agentBrowser(t))
 	o := w.browse(capture, s.URL+"/")
-	if o.Code() != "script_failed" || !strings.Contains(o.Text(), "The browser did not go to 127.0.0.1:") || !strings.Contains(o.Text(), "leased for "+s.URL) {
+	if o.Code() != "script_failed" || !strings.Contains(o.Text(), "The browser did not go to 127.0.0.1:") || !strings.Contains(o.Text(), "limited to "+s.URL) {
 		t.Errorf("%s %s", o.Code(), o.Text())
 	}
 	if ran := events[event.ScriptExecuted](w.fixture); len(ran) != 1 || len(ran[0].Hosts) != 2 || ran[0].Hosts[1].Code != "origin_refused" {
@@ -393,8 +394,8 @@ func TestModelIsToldWhatTheBrowserRefused(t *testing.T) {
 	}
 }
 
-// A script that prints its endpoint has it taken out of what it printed; one
-// that leaves a process behind leaves it without a browser.
+// The endpoint is removed from the output of a script that prints it. A process
+// that a script leaves behind loses the browser.
 func TestEndpointStaysWithTheScript(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -416,7 +417,7 @@ func TestEndpointStaysWithTheScript(t *testing.T) {
 	}
 }
 
-// A browser that does not answer is said, with the way out, and nothing runs.
+// A browser that does not answer causes an error with a hint, and nothing runs.
 //
 // req: A-088
 func TestBrowserThatDoesNotAnswer(t *testing.T) {

@@ -43,7 +43,7 @@ type navigation struct {
 func Connect(ctx context.Context, endpoint string) (*Page, error) {
 	u, addr, err := loopback.Endpoint(endpoint, "http")
 	if err != nil {
-		return nil, fmt.Errorf("the endpoint of the browser has to be local: %w", err)
+		return nil, fmt.Errorf("the endpoint of the browser must be local: %w", err)
 	}
 	client := loopback.Client(addr)
 	at, err := first(ctx, client, "http://"+addr+strings.TrimSuffix(u.Path, "/"))
@@ -140,7 +140,7 @@ func (p *Page) call(ctx context.Context, method string, params, result any) erro
 		return err
 	}
 	if err := p.conn.Write(ctx, websocket.MessageText, b); err != nil {
-		return fmt.Errorf("the browser has gone: %w", err)
+		return fmt.Errorf("the browser is gone: %w", err)
 	}
 	for {
 		m, err := p.read(ctx)
@@ -162,7 +162,7 @@ func (p *Page) call(ctx context.Context, method string, params, result any) erro
 func (p *Page) read(ctx context.Context) (m message, err error) {
 	_, b, err := p.conn.Read(ctx)
 	if err != nil {
-		return m, fmt.Errorf("the browser has gone: %w", err)
+		return m, fmt.Errorf("the browser is gone: %w", err)
 	}
 	if err := json.Unmarshal(b, &m); err != nil {
 		return m, err
