@@ -12,11 +12,11 @@ import (
 	"metier/sandbox/native"
 )
 
-// denied is a program that exists in the sandbox only. It leaves a mark.
+// denied is a program that exists only in the sandbox. It leaves a mark.
 const denied = "zap"
 
 // driver runs the texts of its input with bash, and reports whether the denied
-// program ran, in the background too.
+// program ran, including in the background.
 const driver = `exec 3<&0
 set -- /proc/[0-9]*; own=$#
 while IFS= read -r -d '' -u 3 text; do
@@ -62,8 +62,8 @@ func ran(t testing.TB, box sandbox.Sandbox, texts []string) (marked, ended bool)
 	return bytes.Contains(res.Stdout, []byte("marked")), bytes.HasSuffix(res.Stdout, []byte("done\n"))
 }
 
-// compare runs the texts that the rule lets pass, and fails if one of them
-// started the denied program after all. It returns how many ran.
+// compare runs the texts that the rule allows, and fails if one of them started
+// the denied program. It returns how many ran.
 func compare(t testing.TB, box sandbox.Sandbox, texts []string) int {
 	t.Helper()
 	var pass []string
@@ -79,7 +79,7 @@ func compare(t testing.TB, box sandbox.Sandbox, texts []string) int {
 	if ended && !marked {
 		return len(pass)
 	}
-	for _, text := range pass { // one by one: which it was, or which ended the run
+	for _, text := range pass { // one by one: which text did it, or ended the run
 		if marked, _ := ran(t, box, []string{text}); marked {
 			t.Errorf("the rule lets this pass, and bash starts %s:\n%s", denied, text)
 		}
@@ -98,8 +98,8 @@ func nativeBox(t testing.TB) sandbox.Sandbox {
 	return box
 }
 
-// Texts that start the denied program, on purpose or by a trick, are refused.
-// That they do start it shows that the comparison sees it.
+// Texts that start the denied program, openly or by a trick, are refused. They
+// do start it, which shows that the comparison detects it.
 func TestDenyRules_RefuseWhatBashStarts(t *testing.T) {
 	t.Parallel()
 	box := nativeBox(t)
@@ -136,7 +136,7 @@ func TestDenyRules_AgreeWithBash(t *testing.T) {
 	}
 }
 
-// FuzzDenyRules runs random texts for as long as it is given.
+// FuzzDenyRules runs random texts until it is stopped.
 func FuzzDenyRules(f *testing.F) {
 	box := nativeBox(f)
 	f.Add(uint64(2))

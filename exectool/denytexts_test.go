@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// sampleTexts are the shell texts of a file of package shell, about the denied
-// program.
+// sampleTexts returns the shell texts of a file of package shell, about the
+// denied program.
 func sampleTexts(t testing.TB, name string) []string {
 	t.Helper()
 	b, err := os.ReadFile("../internal/shell/testdata/" + name)
@@ -34,8 +34,8 @@ func sampleTexts(t testing.TB, name string) []string {
 	return out
 }
 
-// texts makes random shell texts: by a grammar that knows where bash evaluates
-// or starts what it is given, and by changing texts that are known.
+// texts generates random shell texts: by a grammar that knows where bash
+// evaluates or starts its input, and by changing known texts.
 type texts struct {
 	r     *rand.Rand
 	known []string
@@ -82,8 +82,8 @@ func (g *texts) some(most int, sep string, f func() string) string {
 	return strings.Join(parts, sep)
 }
 
-// changed is a known text with some of its pieces replaced, removed, doubled or
-// taken from another.
+// changed returns a known text with some of its pieces replaced, removed,
+// doubled or taken from another.
 func (g *texts) changed() string {
 	pieces := func() []string { return strings.SplitAfter(g.one(g.known...), " ") }
 	p := pieces()
@@ -123,7 +123,7 @@ func (g *texts) line() string {
 	return g.some(3, g.one("; ", "; ", "; ", "\n", " && ", " || "), g.command)
 }
 
-// evil is text that starts the denied program if something evaluates it.
+// evil returns text that starts the denied program if something evaluates it.
 func (g *texts) evil() string {
 	return g.one(denied, denied+" x", "$("+denied+")", "`"+denied+"`", "a[$("+denied+")]", "a[`"+denied+"`]", "b[$("+denied+")]=1", "za\"\"p x", "za''p", `z\ap`, "$(za''p)", "() { zap; }", "-exec zap ;", "-exec=zap", "-e1ezap", "-vx[$(zap)]", "-v a[$(zap)]",
 		"x -v a[$(zap)]", "$x", "${x@P}", "$((x))", "x", "y", "a[x]", "1", "echo zap", "eval zap", "; zap", "\nzap\n", "| zap", "& zap", "<(zap)", "zap|", "x=1 zap", "--compress-program=zap", "!zap", "{zap,}", "z?p", "$'zap'", "$'\\x7aap'", "%s zap")
@@ -240,7 +240,7 @@ func (g *texts) words(most int) string {
 	return g.some(most, " ", g.word)
 }
 
-// command is a command of any kind.
+// command returns a command of any kind.
 func (g *texts) command() string {
 	if g.depth++; g.depth > 20 {
 		return g.one(":", "zap", "echo x")

@@ -40,7 +40,7 @@ type fixture struct {
 	log   *record.Memory
 	box   *counting
 	calls int
-	out   string // what Output was told
+	out   string // the text given to Output
 }
 
 // counting is the sandbox, and how often it was asked to run.
@@ -58,7 +58,7 @@ func (c *counting) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, erro
 	return c.Sandbox.Run(ctx, j)
 }
 
-// setup is what a test changes about its world.
+// setup is what a test changes about its fixture.
 type setup struct {
 	profile string
 	tier    policy.Tier // of the skills; "": builtin, whose scripts need no approval
@@ -68,7 +68,7 @@ type setup struct {
 	idle    bool // nothing is activated
 }
 
-// linux skips where there is no sandbox: other systems have none.
+// linux skips on other systems, which have no sandbox.
 func linux(t testing.TB) {
 	if runtime.GOOS != "linux" {
 		testenv.Skip(t, "the native sandbox is Linux's")
@@ -160,7 +160,7 @@ func newFixture(t *testing.T, su setup, files map[string]string) *fixture {
 	return w
 }
 
-// put writes a file of the workspace; one with a first line #! may be executed.
+// put writes a file of the workspace. A file that begins with #! is executable.
 func (w *fixture) put(name, content string) {
 	w.t.Helper()
 	p := filepath.Join(w.dir, filepath.FromSlash(name))
@@ -185,8 +185,8 @@ func demo(scripts map[string]string) map[string]string {
 	return files
 }
 
-// call makes a call of the model. The error of the session fails the test but
-// for a question.
+// call makes a call of the model. An error of the session fails the test,
+// unless it is a question.
 func (w *fixture) call(tool string, args any) (metier.Observation, *metier.NeedsApproval) {
 	w.t.Helper()
 	raw, err := json.Marshal(args)
@@ -219,7 +219,7 @@ func (w *fixture) run(path string, args ...string) metier.Observation {
 	return o
 }
 
-// ran is the result of a script that has to have ended well.
+// ran returns the result of a script that has to succeed.
 func (w *fixture) ran(path string, args ...string) exectool.Result {
 	w.t.Helper()
 	o := w.run(path, args...)
@@ -238,8 +238,8 @@ func result(t *testing.T, o metier.Observation) exectool.Result {
 	return r
 }
 
-// refuses holds that a call ends with a code, that nothing ran for it, and that
-// no effect was left.
+// refuses checks that a call fails with a code, that nothing ran for it, and
+// that no effect was left.
 func (w *fixture) refuses(code string, o metier.Observation) {
 	w.t.Helper()
 	if o.Code() != code {
@@ -250,7 +250,7 @@ func (w *fixture) refuses(code string, o metier.Observation) {
 	}
 }
 
-// events are those of one type in the log.
+// events returns those of one type in the log.
 func events[E event.Event](w *fixture) []E {
 	w.t.Helper()
 	return eventtest.All[E](w.t, w.log)

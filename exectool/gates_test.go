@@ -80,7 +80,7 @@ func TestGateOfIndex(t *testing.T) {
 	w.refuses("script_not_indexed", w.run("scripts/none.sh"))
 	w.refuses("script_not_indexed", w.run("scripts/A.sh"))
 	w = newFixture(t, setup{profile: "agent-harness"}, demo(map[string]string{"references/x.sh": "#!/bin/bash\n", "assets/x.sh": "#!/bin/bash\n", "templates/x.sh": "#!/bin/bash\n", "x.sh": "#!/bin/bash\n"}))
-	for _, p := range []string{"references/x.sh", "assets/x.sh", "templates/x.sh", "x.sh"} { // the profile lets a path lie anywhere
+	for _, p := range []string{"references/x.sh", "assets/x.sh", "templates/x.sh", "x.sh"} { // the profile allows a path anywhere
 		w.refuses("resource_not_script", w.run(p))
 	}
 }
@@ -91,7 +91,7 @@ func TestGateOfContainment(t *testing.T) {
 	w := newFixture(t, setup{profile: cfHarness}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n"}))
 	p := filepath.Join(w.dir, "skills/demo/scripts/a.sh")
 	outside := filepath.Join(t.TempDir(), "a.sh")
-	if err := os.WriteFile(outside, []byte("#!/bin/bash\n"), 0o755); err != nil { // the very same bytes
+	if err := os.WriteFile(outside, []byte("#!/bin/bash\n"), 0o755); err != nil { // exactly the same bytes
 		t.Fatal(err)
 	}
 	if err := os.Remove(p); err != nil {
@@ -105,7 +105,7 @@ func TestGateOfContainment(t *testing.T) {
 	if err := os.Remove(p); err != nil {
 		t.Fatal(err)
 	}
-	w.put("skills/other/scripts/a.sh", "#!/bin/bash\n") // in the root, and not in the skill
+	w.put("skills/other/scripts/a.sh", "#!/bin/bash\n") // in the root, but not in the skill
 	if err := os.Symlink("../../other/scripts/a.sh", p); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestGateOfRuntime(t *testing.T) {
 	}
 }
 
-// The gates are asked in one order, whatever else is wrong.
+// The gates are checked in a fixed order, whatever else is wrong.
 //
 // req
 func TestOrderOfGates(t *testing.T) {
@@ -185,7 +185,7 @@ func TestOrderOfGates(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, _ = w.call("run_skill_script", exectool.Script{Skill: "demo", Path: "scripts/none.py", Cwd: "/"})
-	w.refuses("script_not_allowlisted", o) // tells nothing of whether it is there
+	w.refuses("script_not_allowlisted", o) // does not disclose whether it exists
 	w = newFixture(t, setup{profile: cfHarness, grants: func(g *policy.Grants) { g.Scripts = append(g.Scripts, "demo:scripts/none.py") }}, files)
 	o, _ = w.call("run_skill_script", exectool.Script{Skill: "demo", Path: "scripts/none.py", Cwd: "/"})
 	w.refuses("script_not_indexed", o)
@@ -217,7 +217,7 @@ func TestWorkingFolder(t *testing.T) {
 		o, _ := w.call("run_skill_script", exectool.Script{Skill: "demo", Path: "scripts/pwd.sh", Cwd: cwd})
 		w.refuses("cwd_outside", o)
 	}
-	w = newFixture(t, setup{set: func(s *settings.Settings) { s.Exec.Cwd = settings.CwdWorkspace }}, files) // the skill lies elsewhere
+	w = newFixture(t, setup{set: func(s *settings.Settings) { s.Exec.Cwd = settings.CwdWorkspace }}, files) // the skill is elsewhere
 	o, _ := w.call("run_skill_script", exectool.Script{Skill: "demo", Path: "scripts/pwd.sh", Cwd: "/skills/demo"})
 	w.refuses("cwd_outside", o)
 	if r := w.ran("scripts/pwd.sh"); r.Stdout != "/workspace\n" {
@@ -271,7 +271,7 @@ func TestStagedBeforeActivated(t *testing.T) {
 	}
 }
 
-// The gate asks for the skill that is active, not for one that has its name now.
+// The gate checks the skill that is active, not one that has its name now.
 //
 // req: A-065
 func TestGate_AnotherSkillOfTheName(t *testing.T) {

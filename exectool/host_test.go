@@ -15,7 +15,7 @@ import (
 	"metier/settings"
 )
 
-// hosted is a world whose profile puts scripts on the host.
+// hosted is a fixture whose profile runs scripts on the host.
 type hosted struct {
 	*fixture
 	host *exectool.Host
@@ -37,7 +37,8 @@ func newHosted(t *testing.T, su setup, h *exectool.Host, files map[string]string
 	return w
 }
 
-// denies holds that a call is refused and that nothing ran, here or there.
+// denies checks that a call is refused and that nothing ran, in the sandbox or
+// on the host.
 func (w *hosted) denies(code, text string, o interface {
 	Code() string
 	Text() string
@@ -95,7 +96,7 @@ func TestHostScriptsGetNamedVariables(t *testing.T) {
 			k, v, _ := strings.Cut(line, "=")
 			got[k] = v
 		}
-		for _, k := range []string{"PWD", "SHLVL", "_", "OLDPWD"} { // bash's own
+		for _, k := range []string{"PWD", "SHLVL", "_", "OLDPWD"} { // set by bash
 			delete(got, k)
 		}
 		for k, want := range map[string]string{"LANG": "C.UTF-8", "TERM": "dumb", "CF_HARNESS_RUN_ID": "run-1", "SKILL_NAME": "demo", "CF_HARNESS_SKILL_SCRIPT_EXECUTION_TARGET": "host"} {
@@ -107,7 +108,7 @@ func TestHostScriptsGetNamedVariables(t *testing.T) {
 		if p := got["PATH"]; !strings.HasPrefix(p, "/usr/") || !strings.HasSuffix(p, ":/opt/tools/bin") || strings.Contains(p, "relative") {
 			t.Errorf("%s: PATH=%s", profile, p)
 		}
-		for _, k := range []string{"HOME", "TMPDIR", "SKILL_DIR", "SKILL_SCRIPT"} { // where they are on the host
+		for _, k := range []string{"HOME", "TMPDIR", "SKILL_DIR", "SKILL_SCRIPT"} { // their paths on the host
 			if !filepath.IsAbs(got[k]) || strings.HasPrefix(got[k], "/skills") || got[k] == "/tmp" || strings.HasPrefix(got[k], w.dir) {
 				t.Errorf("%s: %s=%s", profile, k, got[k])
 			}
@@ -157,7 +158,7 @@ func TestHostScriptsWorkInTheWorkspace(t *testing.T) {
 	w.denies("permission_denied", "there is no workspace", w.run("scripts/pwd.sh"))
 }
 
-// A name alone puts nobody's files on the host: a skill that others brought
+// A name alone does not allow files to run on the host: a third-party skill
 // also has to be the one that was approved.
 //
 // req: A-087
@@ -201,8 +202,8 @@ func TestNameOfASkillIsNotItsFiles(t *testing.T) {
 	}
 }
 
-// What contracts §2.1 asks before the rules of the host is asked before them:
-// here no browser is leased, which would refuse everything.
+// The other gates come before the rules of the host: here no browser is shared,
+// which would refuse everything.
 func TestHostRulesAreTheLastGate(t *testing.T) {
 	t.Parallel()
 	files := demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n", "scripts/b.sh": "#!/bin/bash\n", "scripts/c.rb": "#!/usr/bin/env ruby\n", "scripts/changed.sh": "#!/bin/bash\n", "scripts/rel.sh": "#!/bin/bash\nsource ./x.sh\n"})
@@ -222,7 +223,7 @@ func TestHostRulesAreTheLastGate(t *testing.T) {
 	}
 }
 
-// Wall time and output bound a script on the host as they do in the sandbox.
+// Wall time and output limit a script on the host like in the sandbox.
 func TestHostScriptsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newHosted(t, setup{}, &exectool.Host{Scripts: []string{"demo:scripts/long.sh", "demo:scripts/much.sh"}}, demo(map[string]string{
@@ -244,7 +245,8 @@ func TestHostScriptsAreBounded(t *testing.T) {
 	}
 }
 
-// The model is told which scripts run where, by words that stay the same.
+// The tool description tells the model which scripts run where, in words that
+// stay the same.
 func TestModelIsToldOfTheHost(t *testing.T) {
 	t.Parallel()
 	h := &exectool.Host{Scripts: []string{"demo:scripts/b.sh", "demo:scripts/a.sh"}, Leased: true}

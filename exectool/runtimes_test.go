@@ -22,7 +22,7 @@ import (
 	"metier/settings"
 )
 
-// What the setting script_runtimes can name is what there is to run scripts.
+// The values of the setting script_runtimes are exactly the available runtimes.
 func TestRuntimesOfTheSettingAreThoseOfTheTable(t *testing.T) {
 	t.Parallel()
 	i := slices.IndexFunc(settings.Table(), func(r settings.Row) bool { return r.Name == "script_runtimes" })
@@ -32,7 +32,7 @@ func TestRuntimesOfTheSettingAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
-// argv is what the sandbox was last asked to run.
+// argv returns the last command that the sandbox was asked to run.
 func (w *fixture) argv() []string { return w.box.jobs[len(w.box.jobs)-1].Argv }
 
 // req
@@ -84,7 +84,7 @@ func TestWhatRanIsWhatWasChecked(t *testing.T) {
 	}
 }
 
-// refuses2 holds that a script is refused after others ran.
+// refuses2 checks that a script is refused after others ran.
 func (w *fixture) refuses2(code, path string) {
 	w.t.Helper()
 	w.box.jobs = nil
@@ -202,7 +202,7 @@ func TestScriptEnvironment(t *testing.T) {
 		}
 	}
 
-	// The name is the one that the skill gives itself, not one made from it.
+	// The name is the one in the skill's frontmatter, not one derived from it.
 	w := newFixture(t, setup{}, map[string]string{"skills/form-fill/SKILL.md": "---\nname: Form Fill\ndescription: Use when forms are filled in.\n---\nRun it.\n",
 		"skills/form-fill/scripts/name.sh": "printf %s \"$SKILL_NAME\"\n"})
 	o, _ := w.call("run_skill_script", exectool.Script{Skill: "Form Fill", Path: "scripts/name.sh"})
@@ -211,7 +211,7 @@ func TestScriptEnvironment(t *testing.T) {
 	}
 }
 
-// Every interpreter that is here runs a script of the default profile.
+// Every interpreter on this machine runs a script with the default profile.
 func TestInterpreters(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ file, code string }{
@@ -281,7 +281,7 @@ func TestDeclaredPackages(t *testing.T) {
 	files := demo(map[string]string{"scripts/a.py": "# /// script\n# dependencies = [\"also-no-such-package\"]\n# ///\nprint('ran')\n", "scripts/b.sh": "#!/bin/bash\necho ran\n"})
 	files["skills/demo/SKILL.md"] = strings.Replace(skill, "dependencies: [python>=3.8, no-such-package-here>=2]\n", "", 1)
 	w := newFixture(t, setup{}, files)
-	if r := w.ran("scripts/b.sh"); r.Stdout != "ran\n" { // a hint is a hint: it denies nothing
+	if r := w.ran("scripts/b.sh"); r.Stdout != "ran\n" { // it is only a hint: it denies nothing
 		t.Errorf("%+v", r)
 	}
 	if got := w.s.Catalog(t.Context()).Entries[0].Compatibility; got != "needs a network, docker and root" {
@@ -360,8 +360,9 @@ func TestOwnWordsOfErrors(t *testing.T) {
 	}
 }
 
-// A script that fails for want of a package gets its name and why nothing
-// fetches it. A file that the skill itself lacks is no package.
+// A script that fails because a package is missing gets its name and the reason
+// why it is not installed. A missing file of the skill itself is not reported
+// as a package.
 func TestRun_NamesTheMissingPackage(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, setup{}, demo(map[string]string{

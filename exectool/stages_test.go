@@ -20,7 +20,7 @@ func TestTiersOfScripts(t *testing.T) {
 		tier  policy.Tier
 		asks  bool
 		hosts []string // that the operator granted
-		says  string   // what a question has to say of the network
+		says  string   // what a question has to show about the network
 	}{
 		{policy.Builtin, false, nil, ""},
 		{policy.Org, false, nil, ""},
@@ -56,7 +56,8 @@ func TestTiersOfScripts(t *testing.T) {
 			t.Errorf("%s: %+v", tt.tier, r)
 		}
 	}
-	// Hosts that nobody granted: a user is asked, strangers are refused.
+	// For hosts that are not granted, a user's skill causes a question and a
+	// third-party skill is refused.
 	for tier, want := range map[policy.Tier]string{policy.User: "asks", policy.ThirdParty: "network_not_allowed"} {
 		w := newFixture(t, setup{profile: agentRuntime, tier: tier, set: func(s *settings.Settings) {
 			s.Policy.AllowedTools = settings.AllowedToolsIgnore
@@ -70,14 +71,14 @@ func TestTiersOfScripts(t *testing.T) {
 	}
 }
 
-// Each stage works where the settings of the others switch them off.
+// Each stage works if the settings of the others disable them.
 //
 // req: C-091
 func TestStagesStandAlone(t *testing.T) {
 	t.Parallel()
 	files := demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho ran\n", "references/r.md": "the reference\n"})
 	files["skills/Broken/SKILL.md"] = "---\nname: other\n---\n"
-	quiet := func(s *settings.Settings) { // nothing is told, loaded or run
+	quiet := func(s *settings.Settings) { // nothing is shown, loaded or run
 		s.Catalog.Place, s.Activate.Ways, s.Exec.Scripts = settings.CatalogPlaceNone, nil, settings.ScriptsOff
 		s.Policy.AllowedTools = settings.AllowedToolsIgnore
 	}

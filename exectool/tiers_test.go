@@ -131,8 +131,8 @@ func TestNoNetworkUnlessGranted(t *testing.T) {
 	}
 }
 
-// Skills that are each small enough are not staged beyond what one job gets of
-// them all; what is left out is in the record.
+// Skills that are each small enough are not staged beyond the limit of one job
+// for all of them. The record lists those left out.
 func TestSkillsOfOneCommandAreBoundedTogether(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{}
@@ -172,8 +172,8 @@ func TestSkillsAreFoldersForCommands(t *testing.T) {
 	}
 }
 
-// A model that finds a skill in the catalog may read it with a command, and no
-// skill that it may not read.
+// A command of a model may read a skill that the model finds in the catalog,
+// and no skill that the model may not read.
 //
 // req: C-069
 func TestBash_ReadsSkillsThatAreNotActive(t *testing.T) {
@@ -282,7 +282,7 @@ func TestAllOutputIsKept(t *testing.T) {
 }
 
 // A skill that changed between the question and the answer asks again: the
-// answer covers the tree it was asked for.
+// answer covers the tree that it was asked for.
 func TestAnApprovalCoversOneTree(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, setup{tier: policy.ThirdParty}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho ran\n"}))
