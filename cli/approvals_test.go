@@ -21,7 +21,7 @@ var approvalCommands = map[string]func(ts *testscript.TestScript, neg bool, args
 	"putfound": putFound,
 }
 
-// putFound puts what a pattern finds in one file into another, for a word there:
+// putFound replaces a word of a file by what a pattern finds in another file:
 // putfound stdout PATTERN FILE WORD.
 func putFound(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
@@ -39,7 +39,7 @@ func putFound(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// terminal is a metier that a person runs in a terminal.
+// terminal is metier in a terminal, run by a user.
 type terminal struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -49,7 +49,7 @@ type terminal struct {
 	shown strings.Builder // everything it printed
 }
 
-// place is a workspace with a skill of a third party that has a script.
+// place is a workspace with a third-party skill that has a script.
 type place struct {
 	t         *testing.T
 	dir, home string
@@ -78,7 +78,7 @@ func (p *place) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// metier runs the command where nobody sits at a terminal.
+// metier runs the command without a terminal.
 func (p *place) metier(args ...string) (exit int, out string) {
 	p.t.Helper()
 	b, err := p.command("metier", args...).CombinedOutput()
@@ -96,7 +96,7 @@ func (p *place) ran() int {
 	return strings.Count(string(b), "ran\n")
 }
 
-// sit runs a command in a terminal of its own.
+// sit runs a command in its own terminal.
 func (p *place) sit(line string) *terminal {
 	p.t.Helper()
 	cmd := p.command("script", "-qec", line, os.DevNull)
@@ -111,11 +111,11 @@ func (p *place) sit(line string) *terminal {
 	if err := cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
-	p.t.Cleanup(func() { _ = cmd.Process.Kill() }) // gone already where left was called
+	p.t.Cleanup(func() { _ = cmd.Process.Kill() }) // already gone if left was called
 	return &terminal{t: p.t, cmd: cmd, in: in, out: bufio.NewReader(out)}
 }
 
-// reads reads what is shown up to a text.
+// reads reads the output up to a text.
 func (x *terminal) reads(until string) string {
 	x.t.Helper()
 	var got strings.Builder
@@ -137,7 +137,7 @@ func (x *terminal) types(s string) {
 	}
 }
 
-// left is the exit code, once it ended.
+// left waits for the end and returns the exit code.
 func (x *terminal) left() int {
 	x.t.Helper()
 	_, _ = io.Copy(&x.shown, x.out)
@@ -185,7 +185,7 @@ func TestATerminalShowsWhatAYesCovers(t *testing.T) {
 		t.Errorf("yes: exit %d, ran %d times", exit, p.ran())
 	}
 
-	// What is no answer is a no.
+	// Anything other than an answer is a no.
 	x = p.sit(run)
 	for range 3 {
 		x.reads(menu)
@@ -195,7 +195,7 @@ func TestATerminalShowsWhatAYesCovers(t *testing.T) {
 		t.Errorf("three times no answer: exit %d, ran %d times", exit, p.ran())
 	}
 
-	// Ctrl-C leaves the question open, for whoever answers it later.
+	// Ctrl-C leaves the question open, so that it can be answered later.
 	x = p.sit(run)
 	x.reads(menu)
 	x.types("\x03")
@@ -212,7 +212,7 @@ func TestATerminalShowsWhatAYesCovers(t *testing.T) {
 		t.Errorf("exit %d, ran %d times: %s", exit, p.ran(), out)
 	}
 
-	// Always is kept: nobody is asked again, here or elsewhere.
+	// Always is kept: the question is not asked again, here or elsewhere.
 	x = p.sit(run)
 	x.reads(menu)
 	x.types("a\n")

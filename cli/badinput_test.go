@@ -16,15 +16,15 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// badInputCommands make hostile skills and look at them with every command
-// that tells of skills.
+// badInputCommands create hostile skills and read them with every command that
+// prints skills.
 var badInputCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"put": put, "listen": listens, "judge": judged, "skills": manySkills, "nest": nest, "clean": cleanFiles,
 }
 
-// put writes a file from parts in which Go's escapes stand for their bytes;
-// 100000*TEXT is so many of TEXT: put bad/nul/SKILL.md '---\nname: n\x00\n---\n'.
-// The path may hold escapes too.
+// put writes a file from parts in which Go escapes stand for their bytes;
+// 100000*TEXT repeats TEXT: put bad/nul/SKILL.md '---\nname: n\x00\n---\n'. The
+// path may contain escapes too.
 func put(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: put FILE PART…")
@@ -52,7 +52,7 @@ func unescaped(ts *testscript.TestScript, s string) string {
 	return out
 }
 
-// manySkills makes folders s00000 to s(N-1) in DIR, each a skill.
+// manySkills creates folders s00000 to s(N-1) in DIR, each a skill.
 func manySkills(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: skills DIR N")
@@ -67,15 +67,16 @@ func manySkills(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// nest makes a tree N folders deep below DIR (in hundreds), longer than any path
-// may be. It grows at its top, and is taken apart there when the script is over.
+// nest creates a tree N folders deep below DIR (in hundreds), longer than the
+// maximum path length. It grows at its top, and is removed from there when the
+// script ends.
 func nest(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: nest DIR N")
 	}
 	n, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	const step = 100 // folders made or removed at a time
+	const step = 100 // folders created or removed at a time
 	top, next, run := ts.MkAbs(args[0]), ts.MkAbs(args[0]+".next"), filepath.Join(slices.Repeat([]string{"d"}, step)...)
 	ts.Check(os.MkdirAll(top, 0o755))
 	ts.Defer(func() {
@@ -99,15 +100,15 @@ func cleanFiles(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// judged looks at the skill in ROOT/FOLDER with list, explain, show and
-// validate, as text, as JSON and in a terminal:
+// judged reads the skill in ROOT/FOLDER with list, explain, show and validate,
+// as text, as JSON and in a terminal:
 //
 //	judge ROOT FOLDER STATE CODE|- [FLAG…]
 //
-// It has to be in STATE with a finding of CODE (-: with none but advice), the
-// good skill that is put beside it has to be loaded, no command may take more
-// than half a minute, and nothing that a terminal obeys may be printed. FOLDER
-// may hold Go's escapes. FLAGs go to list, explain and show.
+// It has to be in STATE with a finding of CODE (-: at most advice), and the good
+// skill next to it has to be loaded. No command may take more than half a minute
+// or print terminal control characters. FOLDER may contain Go escapes. FLAGs are
+// passed to list, explain and show.
 func judged(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 4 {
 		ts.Fatalf("usage: judge ROOT FOLDER STATE CODE|- [FLAG…]")
@@ -134,7 +135,7 @@ func judged(ts *testscript.TestScript, neg bool, args []string) {
 	if !strings.Contains(ts.ReadFile("stdout"), "Valid skill: "+root+"/good\n") {
 		ts.Fatalf("validate does not reach the good skill:\n%s", ts.ReadFile("stdout"))
 	}
-	if runtime.GOOS == "linux" { // script of other systems takes other flags
+	if runtime.GOOS == "linux" { // script takes other flags on other systems
 		var all []string
 		for _, c := range [][]string{{"list", "--all"}, {"explain", subject}, {"show", subject}} {
 			all = append(all, shellWords(append(append([]string{"metier"}, c...), flags...)))
@@ -149,7 +150,7 @@ func judged(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// bounded runs metier, which must end with one of the codes.
+// bounded runs metier, which must exit with one of the codes.
 func bounded(ts *testscript.TestScript, args []string, exits ...int) {
 	argv := append([]string{"metier"}, args...)
 	if runtime.GOOS == "linux" {
@@ -205,8 +206,8 @@ func checkState(ts *testscript.TestScript, folder, state, code string) {
 	}
 }
 
-// clean fails for text with a character that a terminal obeys, that turns the
-// line around or that cannot be seen.
+// clean fails for text with terminal control, bidirectional control, or
+// invisible characters.
 func clean(ts *testscript.TestScript, where, text string) {
 	if !utf8.ValidString(text) {
 		ts.Fatalf("%s: bytes that are not UTF-8: %q", where, text)
@@ -230,12 +231,12 @@ func shellWords(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// listens makes a socket at a path, until the script is over.
+// listens opens a socket at a path, until the script ends.
 func listens(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: listen PATH")
 	}
-	// The path of a socket has room for a hundred bytes or so.
+	// A socket path is limited to about a hundred bytes.
 	dir, err := os.MkdirTemp("", "s")
 	ts.Check(err)
 	l, err := net.Listen("unix", filepath.Join(dir, "s"))

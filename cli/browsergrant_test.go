@@ -20,11 +20,11 @@ const (
 	passwordOfShop = "correct-horse-battery-9"
 )
 
-// peek says which of its skill's secrets a script has, and prints one.
+// peek reports which of its skill's secrets a script has, and prints one.
 const peek = "#!/usr/bin/env bash\necho \"${LOGIN_USER+user} ${LOGIN_PASSWORD+password}\" >> peeked.txt\necho \"it is ${LOGIN_PASSWORD-unset}.\"\n"
 
-// newSignIn is a run whose subagent signs in, and then looks for the secrets by
-// another script of the same skill. All that is lent stands in the configuration.
+// newSignIn is a run whose subagent signs in, and then looks for the secrets
+// through another script of the same skill. All grants are in the configuration.
 func newSignIn(t *testing.T, s *shop, grants string) (k *kin, results *[]string) {
 	t.Helper()
 	files := map[string]string{
@@ -70,7 +70,7 @@ func TestSubagentSignsInWhereTheConfigurationGrantsIt(t *testing.T) {
 	grant := func(script, origin string) string {
 		return "    - {script: 'agent-browser:scripts/" + script + "', origin: '" + origin + "'}\n"
 	}
-	const login, here = "authenticated-session.sh", "https://here" // stands for the shop of the case
+	const login, here = "authenticated-session.sh", "https://here" // replaced by the shop of the case
 	for name, c := range map[string]struct {
 		grants string
 		signs  bool

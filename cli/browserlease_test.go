@@ -15,13 +15,13 @@ import (
 	"metier/run"
 )
 
-// lessee is a run whose subagent looks at a page of a lent browser, and then
-// sends its form as often as its turns allow; before each time a person is asked.
+// lessee is a run whose subagent reads a page of a shared browser, and then sends
+// its form as often as its turns allow. Each time requires an approval.
 type lessee struct {
 	*kin
 	shop    *shop
 	clock   time.Time
-	results []string // of the subagent, in their order
+	results []string // of the subagent, in order
 }
 
 const readingBrowser = `name: browser
@@ -68,7 +68,8 @@ func newLessee(t *testing.T, forms int) *lessee {
 	return l
 }
 
-// later answers yes after some time, and goes on; exit is that of the run.
+// later answers yes after some time, and resumes the run; exit is the exit code
+// of the run.
 func (l *lessee) later(d time.Duration, exit int, flags ...string) {
 	l.t.Helper()
 	l.want(0, "runs", "approve", "latest")
@@ -115,7 +116,7 @@ func TestALeaseThatEndedIsLentAnew(t *testing.T) {
 	if strings.Contains(l.err.String(), "note: the lease") {
 		t.Error(l.err.String())
 	}
-	l.later(20*time.Minute, 7) // as it was lent last
+	l.later(20*time.Minute, 7) // as in the last session
 	sent(3)
 	l.later(20*time.Minute, 0)
 	sent(3)
@@ -156,7 +157,7 @@ func TestWhatIsNoLeaseIsNotLentAnew(t *testing.T) {
 		t.Errorf("sent: %q\n%s", got, l.results)
 	}
 
-	k := newKin(t, map[string]string{"config.yaml": "{}\n", "policy.yaml": "version: 1\nrules:\n  - ask: write_file\n"}) // one that was lent none
+	k := newKin(t, map[string]string{"config.yaml": "{}\n", "policy.yaml": "version: 1\nrules:\n  - ask: write_file\n"}) // a run that never had a session
 	k.parent = once(modeltest.Call{Tool: "write_file", Args: `{"path":"a.txt","content":"x"}`})
 	k.want(7, "run", "--output-mode", "batch", "--on-approval", "wait", "--policy", "policy.yaml", "--prompt", "Go.")
 	k.want(2, "run", "--resume", "latest", "--browser-until", "10m")

@@ -13,8 +13,8 @@ import (
 	"metier/cli"
 )
 
-// pair is what the default and the reference say about one skill: the first
-// error each, "" for a valid skill.
+// pair holds the results of the default and the reference for one skill: the
+// first error of each, "" for a valid skill.
 type pair struct{ Default, Reference string }
 
 // Tests the differences listed in docs/internal/conformance.md, case by case.
@@ -69,7 +69,7 @@ func TestDefaultAndReferenceDifferWhereThePageSaysSo(t *testing.T) {
 	}
 }
 
-// cut is got where it holds want, else want.
+// cut returns got if it contains want, else want.
 func cut(got, want string) string {
 	if want != "" && strings.Contains(got, want) {
 		return got

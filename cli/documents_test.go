@@ -17,8 +17,7 @@ import (
 // shapeRow is a row of the table of JSON documents in docs/CLI.md.
 var shapeRow = regexp.MustCompile("(?m)^\\| `([^`]+) --json` \\| `\\{([^`]+)\\}` \\|$")
 
-// TestJSONDocumentsHaveTheKeysThatThePageNames runs each command of the table
-// and compares the keys at the top of what it prints.
+// Runs each command of the table and compares the top-level keys of its output.
 func TestJSONDocumentsHaveTheKeysThatThePageNames(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "docs", "CLI.md"))

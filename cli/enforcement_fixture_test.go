@@ -20,7 +20,7 @@ import (
 // deed is a call that the model makes, whatever it reads.
 type deed struct{ tool, args string }
 
-// enforced is a workspace in which a model makes the same calls, run after run,
+// enforced is a workspace in which a model makes the same calls in every run,
 // through the command line, with the real sandbox.
 type enforced struct {
 	t   *testing.T
@@ -44,7 +44,7 @@ func (e *enforced) put(files map[string]string) {
 	putFiles(e.t, e.dir, files)
 }
 
-// putFiles writes files below a folder, by their paths with slashes.
+// putFiles writes files below a folder, by their slash-separated paths.
 func putFiles(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
@@ -64,7 +64,7 @@ func (e *enforced) there(name string) bool {
 	return err == nil
 }
 
-// text is what a file of the workspace holds.
+// text returns the content of a workspace file.
 func (e *enforced) text(name string) string {
 	e.t.Helper()
 	b, err := os.ReadFile(filepath.Join(e.dir, name))
@@ -83,7 +83,7 @@ type kept struct {
 	requests []modeltest.Request
 }
 
-// run lets the model make each list of calls in a turn of its own, then end.
+// run makes the model send each list of calls in its own turn, then end.
 func (e *enforced) run(turns [][]deed, args ...string) kept {
 	e.t.Helper()
 	server := modeltest.OpenAI(e.t)
@@ -125,7 +125,7 @@ func (e *enforced) folders() []string {
 	return match
 }
 
-// read is what the model read of the calls of its first turn, in their order.
+// read returns what the model read of the calls of its first turn, in order.
 func (k kept) read() []string {
 	k.t.Helper()
 	if len(k.requests) < 2 {
@@ -144,7 +144,7 @@ func (k kept) snapshot() run.PolicySnapshot {
 	return readArtifact[run.PolicySnapshot](k.t, k.folder, run.FilePolicySnapshot)
 }
 
-// decision is the one about a call, before it acted.
+// decision returns the decision about a call, before it acted.
 func (k kept) decision(call string) (d run.Decision) {
 	k.t.Helper()
 	n := 0
@@ -159,7 +159,7 @@ func (k kept) decision(call string) (d run.Decision) {
 	return d
 }
 
-// told is everything that went to the model.
+// told returns everything that was sent to the model.
 func (k kept) told() string {
 	var b strings.Builder
 	for _, r := range k.requests {

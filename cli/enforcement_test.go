@@ -17,13 +17,14 @@ import (
 	"metier/run"
 )
 
-// cell is what one mode says of one effect: without a direct command, and with.
+// cell is the verdict of one mode on one effect: without a direct command, and
+// with one.
 type cell struct{ without, with verdict }
 
 type verdict struct{ decision, code string }
 
-// enforcement is the table of contracts.md §2.1, written by hand: mode × effect
-// × evidence. Nothing here is computed from the code.
+// enforcement is the enforcement table, written by hand: mode × effect ×
+// evidence. Nothing here is computed from the code.
 var enforcement = map[string]map[string]cell{
 	"disabled": {
 		"read":        {verdict{"allowed", "cfc_disabled"}, verdict{"allowed", "cfc_disabled"}},
@@ -47,7 +48,7 @@ var enforcement = map[string]map[string]cell{
 	},
 }
 
-// reasonCodes are the 20 of contracts.md §2.1, by hand.
+// reasonCodes are the 20 reason codes, written by hand.
 var reasonCodes = []string{
 	"cfc_disabled", "cfc_enforce_explicit_direct_command", "cfc_enforce_explicit_read", "cfc_enforce_explicit_requires_direct_command",
 	"cfc_enforce_strict_direct_command", "cfc_enforce_strict_requires_direct_command", "cfc_observe_direct_command", "cfc_observe_read",
@@ -94,8 +95,8 @@ func TestEnforcementPageIsTheTableByHand(t *testing.T) {
 	}
 }
 
-// acts are calls of each effect, and how to see from outside whether they did
-// anything: the file that is there, and what the model read.
+// acts are calls of each effect, and how to observe from outside whether they
+// did anything: the created file, and what the model read.
 var acts = []struct {
 	effect, tool, args string
 	file               string // written, if it acted
@@ -198,8 +199,8 @@ func cellsOf(t *testing.T, mode, role string, seen *sync.Map) {
 	}
 }
 
-// otherCodes are those of calls that no mode judges: a tool nobody allowed, and
-// what cannot be read.
+// otherCodes are those of calls that no mode decides: a tool that is not
+// allowed, and calls that cannot be parsed.
 func otherCodes(t *testing.T, seen *sync.Map) {
 	e := newEnforced(t, enforcedFiles)
 	k := e.run([][]deed{{{"bash", `{"command":"touch /workspace/bash-ran"}`}, {"read_file", `{"path":7}`}, {"no_such_tool", `{}`}, {"read_file", `{"path":`}}},
@@ -221,8 +222,8 @@ func otherCodes(t *testing.T, seen *sync.Map) {
 	}
 }
 
-// A subagent of a profile that may start writes its file; one of another profile
-// does not come about.
+// A subagent with a profile that may start writes its file; one with another
+// profile is not created.
 func subagentCodes(t *testing.T, seen *sync.Map) {
 	e := newEnforced(t, enforcedFiles)
 	start := func(profile string) []deed {

@@ -23,22 +23,22 @@ func MainOrg(ctx context.Context, org string, args, env []string, std IO) int {
 	return a.main(ctx, args)
 }
 
-// MainReaching is MainNoWait on a machine for which the proxy of programs is made
-// by proxy, so that a test can be the Internet.
+// MainReaching is MainNoWait on a machine where proxy creates the proxy of
+// programs, so that a test can stand in for the Internet.
 func MainReaching(ctx context.Context, args, env []string, std IO, proxy func(egress.Rules) (*egress.Proxy, error)) int {
 	a := newApp(env, std)
 	a.after, a.egress = noWait, proxy
 	return a.main(ctx, args)
 }
 
-// MainOnline is Main on an Internet of its own.
+// MainOnline is Main with its own Internet.
 func MainOnline(ctx context.Context, o fetch.Options, args, env []string, std IO) int {
 	a := newApp(env, std)
 	a.web = o
 	return a.main(ctx, args)
 }
 
-// MainAt is MainNoWait at a time of its own.
+// MainAt is MainNoWait at a given time.
 func MainAt(ctx context.Context, now func() time.Time, args, env []string, std IO) int {
 	a := newApp(env, std)
 	a.after, a.now = noWait, now
@@ -51,14 +51,15 @@ func noWait(time.Duration) <-chan time.Time {
 	return ch
 }
 
-// MainHaving is Main on a machine that has exactly the programs that has knows.
+// MainHaving is Main on a machine that has exactly the programs for which has
+// returns true.
 func MainHaving(ctx context.Context, args, env []string, std IO, has func(program string) bool) int {
 	a := newApp(env, std)
 	a.has = has
 	return a.main(ctx, args)
 }
 
-// Rewrite puts a new file in the place of one that still holds what it held; else it gives ErrChanged.
+// Rewrite replaces a file if its content did not change; otherwise it returns ErrChanged.
 var (
 	Rewrite    = rootfile.Replace
 	ErrChanged = rootfile.ErrChanged

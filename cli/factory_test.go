@@ -117,7 +117,7 @@ type compared struct {
 
 var comparedRow = regexp.MustCompile(`(?m)^(with|without) skills +(\d+ of \d+|not run) +(\d+) +(.*)$`)
 
-// compare runs the script and reads what it prints.
+// compare runs the script and parses its output.
 func (f *factory) compare(exit int, args ...string) (rows map[string]compared, out string) {
 	f.t.Helper()
 	c := exec.CommandContext(f.t.Context(), testenv.NeedTool(f.t, "sh", "dash"), append([]string{filepath.Join(f.dir, "compare.sh")}, args...)...)
@@ -154,8 +154,8 @@ func TestABuildWithSkillsIsComparedWithOneWithout(t *testing.T) {
 	}
 	want(t, out, "The model was scripted", noMeasurement)
 
-	// Nothing differs but the skills: the same six phases, and each score is what
-	// the tests printed on what lies there.
+	// Only the skills differ: both builds have the same six phases, and each
+	// score is what the tests printed about its build.
 	for name, n := range map[string]int{"with": 6, "without": 6} {
 		runs, err := filepath.Glob(filepath.Join(kept, name, ".metier", "runs", "*"))
 		if err != nil || len(runs) != n {

@@ -18,7 +18,7 @@ func TestCommandLines(t *testing.T) {
 	}
 	for line, c := range map[string]struct {
 		exit int
-		says string // in what is printed
+		says string // in the output
 	}{
 		"list --skills-root skills":                           {0, "greet"},
 		"list --skills-root=skills":                           {0, "greet"},

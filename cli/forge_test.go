@@ -37,8 +37,8 @@ func storedLines(ts *testscript.TestScript, path string) (raw [][]byte, lines []
 }
 
 // forge appends an entry that continues the chain, as a program can that may
-// write the log and not its heads: forge PATTERN TYPE [DATA]. An
-// approval.answered without DATA says yes to the newest question.
+// write the log but not its heads: forge PATTERN TYPE [DATA]. An
+// approval.answered without DATA answers yes to the newest question.
 func forge(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: forge PATTERN TYPE [DATA]")
@@ -71,8 +71,8 @@ func forge(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(f.Close())
 }
 
-// rechain writes a log again without the entries of a type, with a chain that
-// holds: rechain PATTERN TYPE.
+// rechain rewrites a log without the entries of a type, with a valid chain:
+// rechain PATTERN TYPE.
 func rechain(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: rechain PATTERN TYPE")

@@ -19,7 +19,7 @@ import (
 // harnessCommands are the commands of scripts about harnesses.
 var harnessCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){"example": example}
 
-// example copies one of our examples, modes of files included: example NAME TO.
+// example copies one of our examples, including file modes: example NAME TO.
 func example(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: example NAME TO")

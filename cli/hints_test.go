@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// sentence is a text of the program; X stands for what is put into it.
+// sentence is a text of the program; X stands for each inserted value.
 type sentence struct{ at, text string }
 
 // sentences are the texts in the Go files of the module, joined where the
@@ -62,7 +62,7 @@ func sentences(t *testing.T) (out []sentence) {
 	return out
 }
 
-// joined is a text literal, or several with X for what stands between them.
+// joined is a text literal, or several with X for what is between them.
 func joined(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

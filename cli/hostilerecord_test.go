@@ -15,7 +15,7 @@ import (
 	"metier/run"
 )
 
-// hostile acts on a terminal, turns the direction of text, and begins a line
+// hostile controls a terminal, turns the direction of text, and begins a line
 // that looks like one of ours.
 const hostile = "x\x1b[31mE\u202eV\u009bI\rL\nverified: yes\u2028\x07"
 
@@ -53,8 +53,8 @@ func fill(v reflect.Value, blob record.Ref, depth int) {
 	}
 }
 
-// whereItIs gives an event ids that are in the record already, so that it is
-// read as a part of it.
+// whereItIs gives an event ids that are already in the record, so that it is
+// read as part of it.
 func whereItIs(v reflect.Value, id string) {
 	for name, text := range map[string]string{"ID": "t1.c1", "Call": "t1.c1", "SkillID": "skills:alpha", "Run": id} {
 		if f := v.FieldByName(name); f.IsValid() && f.Kind() == reflect.String {
@@ -63,8 +63,8 @@ func whereItIs(v reflect.Value, id string) {
 	}
 }
 
-// recordOf writes a run with one event after its beginning, as somebody may who
-// gives a record away. It returns its folder.
+// recordOf writes a run with one event after its start, as the author of a
+// hostile record could. It returns its folder.
 func recordOf(t *testing.T, e event.Event, media string, fits bool) string {
 	t.Helper()
 	root, id, at := t.TempDir(), "20310504-100000-aaaaaaaa", time.Date(2031, 5, 4, 10, 0, 0, 0, time.UTC)
@@ -94,7 +94,7 @@ func recordOf(t *testing.T, e event.Event, media string, fits bool) string {
 			t.Fatal(err)
 		}
 	}
-	_ = f.Project(t.Context()) // what cannot be projected is shown all the same
+	_ = f.Project(t.Context()) // what cannot be projected is still shown
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}

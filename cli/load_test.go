@@ -96,7 +96,7 @@ func TestAThousandRunsAtOnce(t *testing.T) {
 	}
 }
 
-// watchHeap samples the heap until it is asked for the largest it was.
+// watchHeap samples the heap until it is asked for the maximum.
 func watchHeap(t *testing.T) func() uint64 {
 	t.Helper()
 	stop, peak := make(chan struct{}), make(chan uint64)
@@ -142,7 +142,7 @@ func TestSecondInterrupt(t *testing.T) {
 			ended := make(chan int, 1)
 			go func() { ended <- a.main(t.Context(), args) }()
 			signals := <-ready
-			<-out.began // the run is over, and its answer goes nowhere
+			<-out.began // the run is over, and its answer cannot be written
 			signals <- os.Interrupt
 			signals <- os.Interrupt
 			if code := <-exits; code != exitInterrupted {
@@ -166,7 +166,7 @@ func TestSecondInterrupt(t *testing.T) {
 	}
 }
 
-// stuck is a pipe that nobody reads.
+// stuck is a pipe without a reader.
 type stuck struct {
 	once        sync.Once
 	began, free chan struct{}
@@ -196,11 +196,11 @@ func (g *guarded) String() string {
 	return g.b.String()
 }
 
-// BenchmarkStep measures one turn with one tool call, from the beginning of a
-// turn to that of the next, without the time the model takes: appends, blobs,
-// and the syncs of a claimed write (a read has none). Beside it stands the floor
-// of a write: the same files written and synced the same number of times. A task
-// is ten times a list, a read, a search and a write.
+// BenchmarkStep measures one turn with one tool call, from the start of a turn
+// to that of the next, without the model's time: appends, blobs, and the syncs
+// of a claimed write (a read has none). Next to it is the floor of a write: the
+// same files written and synced the same number of times. A task is ten times a
+// list, a read, a search and a write.
 func BenchmarkStep(b *testing.B) {
 	const (
 		list   = `{tool: list_files, args: {depth: {$json: "{{ add 1 (len (results \"list_files\")) }}"}}}`
@@ -250,8 +250,8 @@ func reportTimes(b *testing.B, steps []time.Duration) {
 	b.ReportMetric(float64(steps[len(steps)*95/100].Microseconds()), "p95-µs/step")
 }
 
-// floorOfWrite is what a claimed write cannot do without: blobs and log made
-// durable before it, the new file put in the old one's place and made durable.
+// floorOfWrite is the minimum of a claimed write: blobs and log are made
+// durable before it, and the new file replaces the old one and is made durable.
 func floorOfWrite(dir string) error {
 	for name, size := range map[string]int{"blobs": 1500, "log": 4500} {
 		f, err := os.OpenFile(filepath.Join(dir, name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -266,7 +266,7 @@ func floorOfWrite(dir string) error {
 	return atomicfile.Write(filepath.Join(dir, "out.txt"), []byte("1"), 0o600)
 }
 
-// clocked is a model that notes how long it took.
+// clocked is a model that records how long it took.
 type clocked struct {
 	model.Model
 	took time.Duration
@@ -280,8 +280,8 @@ func (c *clocked) Stream(ctx context.Context, r model.Request) iter.Seq2[model.C
 	}
 }
 
-// stepTimes runs once and returns the time between the beginnings of its turns,
-// the model's own taken off.
+// stepTimes runs once and returns the time between the starts of its turns,
+// without the model's own time.
 func stepTimes(b *testing.B, a *app, p *engine.Plan, id string) []time.Duration {
 	m := &clocked{Model: p.Model()}
 	var out []time.Duration

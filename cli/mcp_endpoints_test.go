@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// at is a client of one endpoint, with a token or without.
+// at is a client of one endpoint, with or without a token.
 func (w *web) at(path, token, version string) mcpClient {
 	w.p.t.Helper()
 	t := &mcp.StreamableClientTransport{Endpoint: w.url + path}

@@ -31,7 +31,7 @@ type mcpClient struct {
 // serves starts the server with arguments and connects to it.
 func (p *place) serves(args ...string) mcpClient { return p.servesTo(nil, args...) }
 
-// servesTo is a server of a client with options.
+// servesTo is a server for a client with options.
 func (p *place) servesTo(o *mcp.ClientOptions, args ...string) mcpClient {
 	p.t.Helper()
 	cmd := p.command("metier", append([]string{"mcp", "--watch", "0"}, args...)...)
@@ -60,7 +60,7 @@ func (c mcpClient) tools() (names []string) {
 	return names
 }
 
-// call gives the text of a result, whether it is one, and its data.
+// call returns the text of a result, whether there is one, and its data.
 func (c mcpClient) call(name string, args map[string]any) (text string, ok bool, data map[string]any) {
 	c.t.Helper()
 	r, err := c.CallTool(c.t.Context(), &mcp.CallToolParams{Name: name, Arguments: args})
@@ -76,7 +76,7 @@ func (c mcpClient) call(name string, args map[string]any) (text string, ok bool,
 	return text, !r.IsError, data
 }
 
-// write puts files beside those of the place.
+// write adds files to those of the place.
 func (p *place) write(files map[string]string) {
 	p.t.Helper()
 	for name, text := range files {

@@ -23,7 +23,7 @@ import (
 	"metier/mcp/server"
 )
 
-// web is `metier mcp --http`, which a test started.
+// web is a `metier mcp --http` that a test started.
 type web struct {
 	p   *place
 	cmd *exec.Cmd
@@ -42,7 +42,7 @@ func (p *place) servesHTTP(args ...string) *web {
 	if err := w.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
-	p.t.Cleanup(func() { _ = w.cmd.Process.Kill(); _ = w.cmd.Wait() }) // of one that a test left
+	p.t.Cleanup(func() { _ = w.cmd.Process.Kill(); _ = w.cmd.Wait() }) // for a server that the test did not end
 	w.err = bufio.NewReader(stderr)
 	line, err := w.err.ReadString('\n')
 	var is bool
@@ -52,7 +52,7 @@ func (p *place) servesHTTP(args ...string) *web {
 	return w
 }
 
-// end interrupts the server, or kills it, and gives what else it said.
+// end interrupts or kills the server, and returns the rest of its output.
 func (w *web) end(kill bool) string {
 	w.p.t.Helper()
 	signal := os.Signal(os.Interrupt)
@@ -81,7 +81,7 @@ func (w *web) client(version string) mcpClient {
 	return mcpClient{c, w.p.t}
 }
 
-// recorded is what 'metier runs list' says, oldest first.
+// recorded returns the output of 'metier runs list', oldest first.
 func (p *place) recorded() (ids, states []string) {
 	p.t.Helper()
 	exit, out := p.metier("runs", "list", "--json")
@@ -251,7 +251,7 @@ func TestNoCallIsLostUnderLoad(t *testing.T) {
 	}
 }
 
-// oneOf makes one call of a kind and looks at the answer.
+// oneOf makes one call of a kind and checks the answer.
 func oneOf(c mcpClient, kind int, name string, sums map[string]string) error {
 	switch kind {
 	case 0:

@@ -57,7 +57,7 @@ func TestAScriptTellsOfItsProgressAndCanBeCancelled(t *testing.T) {
 				t.Error("a cancelled call gave a result")
 			}
 			script := p.script(t)
-			for ; script == nil && t.Context().Err() == nil; script = p.script(t) { // the client tells the server on its own time
+			for ; script == nil && t.Context().Err() == nil; script = p.script(t) { // notifications reach the server asynchronously
 			}
 			if script["status"] != "executed" || script["limit"] != "cancelled" {
 				t.Errorf("the record: %v", script)
@@ -122,7 +122,8 @@ func TestMCP_BoundsScriptsThatRunAtOnce(t *testing.T) {
 	}
 }
 
-// script is what the newest record has of the one script that ended, or nil.
+// script returns the entry of the newest record for the one script that ended,
+// or nil.
 func (p *place) script(t *testing.T) map[string]any {
 	t.Helper()
 	_, out := p.metier("runs", "show", "latest", "--json")

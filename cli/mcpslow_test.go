@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// slow is a client that takes 1 KB of a pipe at a time, and only once it has
-// asked for everything it wants.
+// slow is a client that reads 1 KB of a pipe at a time, and only after it has
+// sent all its requests.
 type slow struct {
 	t    *testing.T
 	in   io.Writer
@@ -27,7 +27,7 @@ func (s *slow) send(id int, method, params string) {
 	}
 }
 
-// line reads up to the end of a line, in pieces of 1,024 bytes at most.
+// line reads up to the end of a line, at most 1,024 bytes at a time.
 func (s *slow) line() []byte {
 	s.t.Helper()
 	piece := make([]byte, 1024)
@@ -44,7 +44,7 @@ func (s *slow) line() []byte {
 	}
 }
 
-// results reads as many answers as ids, in whatever order they come.
+// results reads the answers to ids, in whatever order they come.
 func (s *slow) results(ids ...int) map[int]json.RawMessage {
 	s.t.Helper()
 	out := map[int]json.RawMessage{}
@@ -67,8 +67,8 @@ func (s *slow) results(ids ...int) map[int]json.RawMessage {
 	return out
 }
 
-// skills pages through skills/list and gives digest and size of each file by
-// its path. meta is what each request says of itself, "" in a session.
+// skills pages through skills/list and returns digest and size of each file by
+// its path. meta is the _meta of each request, "" in a session.
 func (s *slow) skills(meta string) map[string]string {
 	s.t.Helper()
 	got := map[string]string{}

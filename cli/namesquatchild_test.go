@@ -20,7 +20,7 @@ func TestNameSquatInASubagent(t *testing.T) {
 	for name, c := range map[string]struct {
 		args  []string
 		got   []string // what the listener received
-		child string   // code of the decision about the script, "" where there is no child
+		child string   // code of the decision about the script, "" if there is no child
 	}{
 		"granted, with a network":    {[]string{"--allow-subagent-profile", "notes", "--allow-host", collectorHost}, []string{ownersCanary}, "cfc_observe_requires_direct_command"},
 		"granted, without a network": {[]string{"--allow-subagent-profile", "notes"}, nil, "cfc_observe_requires_direct_command"},

@@ -89,7 +89,7 @@ func conversation(r *modeltest.Request) modeltest.Turn {
 	return modeltest.Turn{Text: "Good to see you, Ada."}
 }
 
-// order checks that a request holds system prompt, skill context and task, in
+// order checks that a request has system prompt, skill context and task, in
 // this order.
 func order(t *testing.T, r modeltest.Request) {
 	t.Helper()

@@ -12,15 +12,15 @@ import (
 	"metier/internal/testenv"
 )
 
-// forbidden are shell commands that take a primitive of the sandbox away, by the
-// kernel, from what they run then. They need capabilities over namespaces of
-// their own, and drop them.
+// forbidden are shell commands that make the kernel refuse a primitive of the
+// sandbox to what they run. They need capabilities over their own namespaces,
+// and drop them.
 var forbidden = map[string]string{
 	"user-namespaces": `echo 0 > /proc/sys/user/max_user_namespaces`,
 	"proc":            `mount -t tmpfs none /proc/sys`,
 }
 
-// without is the command line that runs another without a primitive.
+// without returns the command line that runs another one without a primitive.
 func without(t *testing.T, primitive string) []string {
 	t.Helper()
 	unshare, setpriv := testenv.NeedTool(t, "unshare", "util-linux"), testenv.NeedTool(t, "setpriv", "util-linux")
@@ -34,13 +34,13 @@ type quickstart struct {
 	t       *testing.T
 	dir     string
 	metier  string
-	command []string // what runs the program; empty: nothing does
+	command []string // what runs the program; empty: it runs directly
 	env     []string
 }
 
 func newQuickstart(t *testing.T, uid int) *quickstart {
 	t.Helper()
-	dir, err := os.MkdirTemp(testenv.Shared(), "metier-quickstart-") // others cannot enter t.TempDir
+	dir, err := os.MkdirTemp(testenv.Shared(), "metier-quickstart-") // other users cannot enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestQuickstartSaysWhatTheSandboxLacksAndEndsWell(t *testing.T) {
 	}
 }
 
-// artifact is a file of the example's newest run.
+// artifact returns a file of the example's newest run.
 func (q *quickstart) artifact(name string) string {
 	q.t.Helper()
 	match, err := filepath.Glob(filepath.Join(q.dir, ".metier", "runs", "*", name))

@@ -2,5 +2,5 @@
 
 package cli
 
-// manyRuns is how many runs TestAThousandRunsAtOnce makes without -short.
+// manyRuns is how many runs TestAThousandRunsAtOnce starts without -short.
 const manyRuns = 1000

@@ -2,5 +2,5 @@
 
 package cli
 
-// manyRuns is fewer here because the race detector makes everything about ten times slower.
+// manyRuns is lower here because the race detector makes everything about ten times slower.
 const manyRuns = 200

@@ -22,28 +22,28 @@ import (
 	"metier/record"
 )
 
-// The runs in testdata/records/runs were recorded by an earlier metier, as
-// testdata/records/record.sh says: that one's records have to be read, verified
-// and gone on with for as long as people have them.
+// The runs in testdata/records/runs were recorded by an earlier version of
+// metier, with testdata/records/record.sh. Its records have to be read, verified
+// and resumed for as long as users have them.
 //
-// A record holds the absolute paths of its workspace, and each entry the hash of
-// the one before: it cannot be moved without writing it anew, which an old
-// metier did not. So a fixture is put back into the folder it was recorded in,
-// below recordedAt. A private mount there would need rights that an ordinary
-// user lacks on many systems, and would hide the sandbox's own; a folder in /tmp
-// needs none. Since other tests on the machine may want it too, it is theirs who
-// hold the lock of /tmp itself, which every user can take, which leaves no file
-// that the next user cannot open, and which ends with its holder.
+// A record has the absolute paths of its workspace, and each entry the hash of
+// the previous one: it cannot be moved without rewriting it, which the old
+// version did not do. So a fixture is copied back to the folder where it was
+// recorded, below recordedAt. A private mount there would need rights that an
+// ordinary user lacks on many systems, and would hide the sandbox's own mounts.
+// A folder in /tmp needs none. Other tests on the machine may need it too, so it
+// belongs to the holder of a lock on /tmp itself. Every user can take that lock,
+// it leaves no file that the next user cannot open, and it ends with its holder.
 const recordedAt = "/tmp/metier-recorded"
 
-// recordedRun is a kind of run and how it goes on.
+// recordedRun is a kind of run and how it continues.
 type recordedRun struct {
 	run    string   // suffix of its id
 	status string   // before
-	answer bool     // it waits for a person's yes
+	answer bool     // it waits for a user's yes
 	flags  []string // of the resume
 	out    []string // texts of the answer
-	err    []string // texts of what is told besides
+	err    []string // texts on standard error
 	files  map[string]string
 }
 
@@ -142,7 +142,7 @@ func recordedFixtures(t *testing.T) string {
 	return filepath.Join(testenv.Module(t), "testdata", "records", "runs")
 }
 
-// recordedLaunch is what the record of a log says its run was started with.
+// recordedLaunch holds the recorded parameters of a run's start.
 func recordedLaunch(t *testing.T, log string) []byte {
 	t.Helper()
 	f, err := os.Open(log)
@@ -182,7 +182,8 @@ func readDir(t *testing.T, dir string) []fs.DirEntry {
 	return list
 }
 
-// holdRecorded makes the folder of recorded runs, which is the test's until it ends.
+// holdRecorded creates the folder of recorded runs, which belongs to the test until
+// it ends.
 func holdRecorded(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -195,7 +196,7 @@ func holdRecorded(t *testing.T) {
 	must(t, err)
 	must(t, cmd.Start())
 	t.Cleanup(func() {
-		_ = in.Close() // cat ends, and the lock with it, also where this process is killed
+		_ = in.Close() // cat ends, and the lock with it, even if this process is killed
 		_ = cmd.Wait()
 	})
 	if said, err := bufio.NewReader(out).ReadString('\n'); said != "held\n" {
@@ -209,7 +210,7 @@ func holdRecorded(t *testing.T) {
 }
 
 // putBackRecorded copies a fixture to where it was recorded. Version control keeps
-// no modes: heads that others can write would prove nothing.
+// no modes: heads that other users can write would prove nothing.
 func putBackRecorded(t *testing.T, from, to string) {
 	t.Helper()
 	must(t, filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
@@ -231,14 +232,14 @@ func putBackRecorded(t *testing.T, from, to string) {
 	}))
 }
 
-// recorder runs metier as testdata/records/record.sh did.
+// recorder runs metier like testdata/records/record.sh did.
 type recorder struct {
 	t          *testing.T
 	dir, cache string
 	out, err   bytes.Buffer
 }
 
-// id is that of the run whose id ends so.
+// id returns the id of the run whose id has a suffix.
 func (r *recorder) id(suffix string) string {
 	r.t.Helper()
 	for _, d := range readDir(r.t, filepath.Join(r.dir, "runs")) {
@@ -262,7 +263,7 @@ func (r *recorder) want(exit int, args ...string) {
 	}
 }
 
-// shows checks what the report says of a run.
+// shows checks what the report prints about a run.
 func (r *recorder) shows(id, status string) {
 	r.t.Helper()
 	r.want(0, "runs", "show", id, "--json")

@@ -126,7 +126,7 @@ func TestRootsMadeOfLinks(t *testing.T) {
 			}
 		}
 	}
-	// One that lies in a group of the root, too.
+	// A link in a group of the root works too.
 	put("nested/deep/SKILL.md", "---\nname: deep\ndescription: Use when testing deep.\n---\nText.\n")
 	link("../../../nested/deep", ".agents/skills/group/deep")
 	target, got := listing(t, ws, dir, "--skills-root", "nested")["deep"], listing(t, ws, dir, "--set", "roots=auto:project")["deep"]

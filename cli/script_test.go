@@ -41,7 +41,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("USERPROFILE", home)
 			e.Setenv("TZ", "UTC")
 			e.Setenv("GORACE", "atexit_sleep_ms=10") // by default each process with the race detector waits a second at its end
-			e.Setenv("OLLAMA_HOST", "127.0.0.1:1")   // nobody listens there: no model of the machine is found
+			e.Setenv("OLLAMA_HOST", "127.0.0.1:1")   // nothing listens there: no model on this machine is found
 			if err := os.MkdirAll(home, 0o700); err != nil {
 				return err
 			}
@@ -109,8 +109,8 @@ func status(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// looks compares output with a golden file in which … stands for any text on
-// one line, and a line with nothing but … for any lines.
+// looks compares output with a golden file. … stands for any text on one line,
+// and a line with only … for any lines.
 func looks(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: looks stdout|stderr|FILE GOLDEN")
@@ -121,7 +121,7 @@ func looks(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// alike reports whether got is want, … being anything.
+// alike reports whether got matches want, where … matches anything.
 func alike(want, got string) bool {
 	var re strings.Builder
 	re.WriteString(`\A`)
@@ -137,7 +137,7 @@ func alike(want, got string) bool {
 }
 
 // subst replaces the first OLD in a file by NEW, in place. FILE may be a
-// pattern that names one file.
+// pattern that matches one file.
 func subst(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: subst FILE OLD NEW")
@@ -150,7 +150,7 @@ func subst(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// droplines takes the last line off a file.
+// droplines removes the last line of a file.
 func droplines(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: droplines FILE")

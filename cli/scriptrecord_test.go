@@ -38,7 +38,7 @@ var scriptSkills = map[string]string{
 	"skills/idle/scripts/x.sh":        "#!/bin/bash\n",
 }
 
-// scriptCall is a call of the model and what has to become of it.
+// scriptCall is a call of the model and its expected result.
 type scriptCall struct {
 	tool, args string
 	code       string // of the call
@@ -67,7 +67,7 @@ var scriptTurns = [][]scriptCall{
 	{{"run_skill_script", `{"skill":"count","path":"scripts/late.sh"}`, "script_snapshot_mismatch", "error"}},
 }
 
-// realRun runs the turns against a provider's stand-in and a real sandbox. A
+// realRun runs the turns with a provider's stand-in and a real sandbox. A
 // script changes before the last turn.
 func realRun(t *testing.T, more ...string) (folder string) {
 	t.Helper()
@@ -167,7 +167,7 @@ func wantedCalls() map[string]scriptCall {
 func TestArtifactsAloneListWhatARunActivatedReadAndRan(t *testing.T) {
 	t.Parallel()
 	folder := realRun(t)
-	for _, name := range []string{"events.jsonl", "blobs"} { // from here on the artifacts are alone
+	for _, name := range []string{"events.jsonl", "blobs"} { // from here on only the artifacts are used
 		if err := os.RemoveAll(filepath.Join(folder, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -228,7 +228,7 @@ func TestArtifactsAloneListWhatARunActivatedReadAndRan(t *testing.T) {
 	allThatWasWritten(t, folder)
 }
 
-// allThatWasWritten looks at the outputs of a script and of a command.
+// allThatWasWritten checks the outputs of a script and of a command.
 func allThatWasWritten(t *testing.T, folder string) {
 	t.Helper()
 	count := readArtifact[run.Output](t, folder, "tool-outputs/t3.c2-run_skill_script.json").Script
@@ -271,7 +271,7 @@ func textOf(t *testing.T, s *run.Stream) (text string) {
 	return text
 }
 
-// entriesOf are the entries of a run's record.
+// entriesOf returns the entries of a run's record.
 func entriesOf(t *testing.T, folder string) (entries []record.Entry) {
 	t.Helper()
 	log, err := os.ReadFile(filepath.Join(folder, "events.jsonl"))
@@ -318,7 +318,7 @@ func TestTheFourEventsOfSkillsAreInTheRecordInTheirOrder(t *testing.T) {
 		}
 	}
 	if got := []int{len(at["skill.activated"]), len(at["skill.resource_read"]), len(at["skill.script_executed"])}; !slices.Equal(got, []int{1, 2, 4}) {
-		t.Errorf("%v activations, reads and executions, want 1, 2 and 4", got) // also those that failed
+		t.Errorf("%v activations, reads and executions, want 1, 2 and 4", got) // including those that failed
 	}
 	if len(at["skill.staged"]) != 1 || len(at["command.executed"]) != 1 {
 		t.Fatalf("entries %v", at)

@@ -204,7 +204,7 @@ func TestFourWaysToActivateAreFourSources(t *testing.T) {
 	})
 }
 
-// inherits is what a child's session does with a skill it was given.
+// inherits is what a child's session does with a skill that it was given.
 func inherits(e *enforced) run.PolicySnapshot {
 	t := e.t
 	must := func(err error) {

@@ -17,25 +17,25 @@ import (
 	"metier/model/modeltest"
 )
 
-// failureCommands are the script commands for tests of what goes wrong.
+// failureCommands are the script commands for tests of failures.
 var failureCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"standin": standin, "asked": asked, "told": told, "refuses": refuses, "begin": begin, "interrupt": interrupt, "ended": ended,
 	"tear": tear, "forge": forge, "rechain": rechain, "empty": empty, "keep": keep, "eraseregistry": eraseRegistry, "putback": putBack, "oneline": oneLine, "exists-none": existsNone,
 }
 
-// standIn is a provider's stand-in with the turns a script gave it.
+// standIn is a provider's stand-in with the turns of a script.
 type standIn struct {
 	*modeltest.Server
 	mu    sync.Mutex
 	turns []turn
-	asked chan struct{} // one for each request that was accepted
-	told  int           // how many requests were told of
+	asked chan struct{} // one for each accepted request
+	told  int           // how many requests were printed
 	work  string        // the folder of the script
 }
 
-// turn is a turn of the stand-in, in JSON. Times: how many requests in a row
-// take it; 0 is once, -1 for ever. Rename moves a file or folder of the script
-// before it answers, as somebody else might meanwhile.
+// turn is a turn of the stand-in, in JSON. Times is how many requests in a row
+// take it; 0 means once, -1 always. Rename moves a file or folder of the script
+// before the answer, as another program might.
 type turn struct {
 	modeltest.Turn
 	Times  int       `json:"times"`
@@ -64,8 +64,8 @@ func (s *standIn) next(*modeltest.Request) modeltest.Turn {
 	return out
 }
 
-// standins are the stand-ins of one script, by protocol. Scripts have a
-// goroutine each, and no two share an entry.
+// standins are the stand-ins of each script, by protocol. Each script has a
+// goroutine, and no two share an entry.
 var standins sync.Map // *testscript.TestScript + protocol → *standIn
 
 type standinKey struct {
@@ -124,9 +124,9 @@ func asked(ts *testscript.TestScript, neg bool, args []string) {
 	<-standinOf(ts, args[0]).asked
 }
 
-// told writes what the provider was told since it was last asked for to a file:
-// told openai FILE. Each request is system, tools and messages, in the order they
-// were sent. There has to be one; ! told openai: there was none.
+// told writes the requests that the provider got since the last told to a file:
+// told openai FILE. Each request is system, tools and messages, in the order
+// sent. At least one is required; ! told openai requires none.
 func told(ts *testscript.TestScript, neg bool, args []string) {
 	if neg && len(args) != 1 || !neg && len(args) != 2 {
 		ts.Fatalf("usage: told PROTOCOL FILE, ! told PROTOCOL")
@@ -167,8 +167,8 @@ func writeRequest(w io.Writer, r modeltest.Request) {
 	}
 }
 
-// refuses runs a command twice, as text and with --json, that has to end with
-// an exit code, an error code, a message and a hint, both regular expressions:
+// refuses runs a command twice, as text and with --json. It has to end with an
+// exit code, an error code, a message and a hint, both regular expressions:
 //
 //	refuses 2 usage 'no such' 'see .*--help' metier run --bad
 func refuses(ts *testscript.TestScript, neg bool, args []string) {
@@ -219,7 +219,7 @@ type process struct {
 
 var processes sync.Map // *testscript.TestScript → *process
 
-// begin starts a command that interrupt and ended are about.
+// begin starts a command for interrupt and ended.
 func begin(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: begin COMMAND ARGS…")
@@ -235,7 +235,7 @@ func begin(ts *testscript.TestScript, neg bool, args []string) {
 	processes.Store(ts, p)
 	ts.Defer(func() {
 		processes.Delete(ts)
-		_ = p.Process.Kill() // already gone where ended was called
+		_ = p.Process.Kill() // already gone if ended was called
 	})
 }
 
@@ -257,19 +257,19 @@ func processOf(ts *testscript.TestScript) *process {
 	return v.(*process)
 }
 
-// interrupt sends an interrupt to what was begun.
+// interrupt sends an interrupt to the command of begin.
 func interrupt(ts *testscript.TestScript, neg bool, _ []string) {
 	ts.Check(processOf(ts).Process.Signal(os.Interrupt))
 }
 
-// ended waits for what was begun, checks its exit code, and writes its output:
-// ended 130 OUT ERR.
+// ended waits for the command of begin, checks its exit code, and writes its
+// output: ended 130 OUT ERR.
 func ended(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: ended EXIT OUT ERR")
 	}
 	p := processOf(ts)
-	_ = p.Wait() // the exit code says it
+	_ = p.Wait() // the exit code has the error
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), p.out.Bytes(), 0o600))
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), p.err.Bytes(), 0o600))
 	if got := fmt.Sprint(p.ProcessState.ExitCode()); got != args[0] {
@@ -277,7 +277,7 @@ func ended(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// only is the one file a pattern names.
+// only returns the single file that matches a pattern.
 func only(ts *testscript.TestScript, pattern string) string {
 	match, err := filepath.Glob(ts.MkAbs(pattern))
 	if err != nil || len(match) != 1 {
@@ -295,25 +295,25 @@ func tear(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(f.Close())
 }
 
-// keep copies the one file a pattern names: keep PATTERN FILE.
+// keep copies the single file that matches a pattern: keep PATTERN FILE.
 func keep(ts *testscript.TestScript, neg bool, args []string) {
 	b, err := os.ReadFile(only(ts, args[0]))
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o600))
 }
 
-// putBack is keep the other way round: putback FILE PATTERN.
+// putBack is the reverse of keep: putback FILE PATTERN.
 func putBack(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(only(ts, args[1]), []byte(ts.ReadFile(args[0])), 0o600))
 }
 
-// oneLine puts all lines of a file on one, so that a pattern can see their order.
+// oneLine joins all lines of a file, so that a pattern can match their order.
 func oneLine(ts *testscript.TestScript, neg bool, args []string) {
 	text := strings.Join(strings.Fields(ts.ReadFile(args[0])), " ")
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
-// existsNone fails if a pattern names a file.
+// existsNone fails if a file matches a pattern.
 func existsNone(ts *testscript.TestScript, neg bool, args []string) {
 	if match, _ := filepath.Glob(ts.MkAbs(args[0])); len(match) > 0 {
 		ts.Fatalf("there is %s", match)

@@ -10,8 +10,8 @@ import (
 	"metier/model/modeltest"
 )
 
-// stranger is a skill of a third party with a script, and a subagent whose
-// profile names it.
+// stranger is a third-party skill with a script, and a subagent whose profile
+// names it.
 func stranger() map[string]string {
 	return map[string]string{
 		"config.yaml":                   "skills: [{path: shelf, tier: third_party, label: shelf}]\nsubagents: {profiles: [subs], allow: [counter]}\nallow_tools: [default]\n",
@@ -25,8 +25,8 @@ func countCall(n string) modeltest.Call {
 	return modeltest.Call{Tool: "run_skill_script", Args: `{"skill":"report","path":"scripts/count.sh","args":["MARK-OF-A-CALL-1a2b3c","` + n + `"]}`}
 }
 
-// whoAsks is a run whose subagent runs a script of a third party three times:
-// twice in one reply, and once more.
+// whoAsks is a run whose subagent runs a third-party script three times: twice
+// in one reply, and once more.
 func whoAsks(t *testing.T) (k *kin, told *[]string) {
 	t.Helper()
 	needLinux(t)
@@ -50,7 +50,7 @@ func (k *kin) ran() int {
 	return strings.Count(string(b), "ran\n")
 }
 
-// parks begins a run that waits for an answer.
+// parks starts a run that waits for an answer.
 func (k *kin) parks() {
 	k.t.Helper()
 	if exit := k.metier("run", "--output-mode", "batch", "--on-approval", "wait", "--prompt", "Go."); exit != 7 {
@@ -58,7 +58,7 @@ func (k *kin) parks() {
 	}
 }
 
-// questions are the ids of what the newest run asks.
+// questions returns the ids of the open questions of the newest run.
 func (k *kin) questions() (ids []string) {
 	k.t.Helper()
 	k.want(0, "runs", "answer", "latest", "--json")
@@ -86,7 +86,7 @@ func TestAYesForOnceCoversOneCallOfASubagent(t *testing.T) {
 	if k.ran() != 0 {
 		t.Error("it ran before the answer")
 	}
-	if at := holding(t, k.folder(), "MARK-OF-A-CALL", false); len(at) > 0 { // what it asks stays in its record
+	if at := holding(t, k.folder(), "MARK-OF-A-CALL", false); len(at) > 0 { // the content of its call stays in its record
 		t.Errorf("what it asks is in %q of its parent", at)
 	}
 	k.want(0, "runs", "answer", "latest")
@@ -113,7 +113,7 @@ func TestAYesForOnceCoversOneCallOfASubagent(t *testing.T) {
 	if !strings.Contains(k.out.String(), "subagent  counter t1.c0") {
 		t.Error(k.out.String())
 	}
-	// Its record is its parent's to go on with.
+	// Only its parent can continue its record.
 	for _, args := range [][]string{{"runs", "answer", k.childFolder("t1.c0"), "yes"}, {"run", "--resume", k.childFolder("t1.c0")}} {
 		if exit := k.metier(args...); exit != 1 || !strings.Contains(k.err.String(), "[run_is_subagent]") || !strings.Contains(k.err.String(), filepath.Base(k.folder())) {
 			t.Errorf("%q: exit %d: %s", args, exit, k.err.String())
@@ -222,7 +222,7 @@ func TestSubagentsAskAPersonOneAfterTheOther(t *testing.T) {
 	first := x.reads(menu)
 	x.types("y\n")
 	second := x.reads(menu)
-	if p.ran() != 1 && p.ran() != 0 { // the first may run beside the question
+	if p.ran() != 1 && p.ran() != 0 { // the first may run during the question
 		t.Errorf("it ran %d times", p.ran())
 	}
 	x.types("n\n")
@@ -241,7 +241,7 @@ func TestSubagentsAskAPersonOneAfterTheOther(t *testing.T) {
 		t.Errorf("%s\n----\n%s", first, second)
 	}
 
-	// Yes for the session takes back the other's question.
+	// Yes for the session withdraws the other's question.
 	x = p.sit("metier run --prompt Count. --allow-subagent-profile counter --subagent-profiles " + filepath.Join(p.home, "subs") + " --model scripted:" + filepath.Join(p.home, "kin.yaml"))
 	x.reads(menu)
 	x.types("s\n")

@@ -17,8 +17,8 @@ import (
 
 const pageMark = "PAGE-CANARY-4d5e6f7a8b"
 
-// pageServer is a server of one page, and of redirects below /away/, that notes
-// what it was asked for.
+// pageServer is a server of one page, and of redirects below /away/, that
+// records its requests.
 type pageServer struct {
 	mu  sync.Mutex
 	got []string
@@ -54,8 +54,8 @@ func fetchOf(url string) modeltest.Call {
 	return modeltest.Call{Tool: "web_fetch", Args: `{"url":"` + url + `"}`}
 }
 
-// reading is a run whose parent hands a question to the profile web_fetch, and
-// whose subagent asks for pages of two hosts.
+// reading is a run whose parent delegates a question to the profile web_fetch,
+// and whose subagent requests pages of two hosts.
 type reading struct {
 	*kin
 	docs, other *pageServer
@@ -89,7 +89,7 @@ func newReading(t *testing.T) *reading {
 	return r
 }
 
-// told holds that the results of the subagent's four calls begin with these.
+// told checks that the results of the subagent's four calls begin with these.
 func (r *reading) told(want ...string) {
 	r.t.Helper()
 	if len(r.results) != len(want) {
@@ -112,7 +112,7 @@ func TestTheProfileWebFetchReadsPagesOfGrantedHosts(t *testing.T) {
 	const observed, none, enforced, invalid = "cfc_observe_requires_direct_command", "network_not_allowed", "cfc_enforce_explicit_requires_direct_command", "invalid_tool_call"
 	for name, c := range map[string]struct {
 		args        []string
-		docs, other []string // what the servers were asked for
+		docs, other []string // requests that the servers got
 		told        []string
 		codes       []string // of the decisions about its calls
 	}{

@@ -47,7 +47,7 @@ func TestASkillThatForksRunsAsASubagent(t *testing.T) {
 			}
 			asked := ""
 			k.child = func(_ string, turn int, r *modeltest.Request) modeltest.Turn {
-				if turn == 0 { // its own load brings the instructions; it does not fork again
+				if turn == 0 { // its own load returns the instructions; it does not fork again
 					asked = prompt(r)
 					return turnOf(loadCall("solo"))
 				}

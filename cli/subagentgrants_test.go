@@ -14,7 +14,7 @@ import (
 	"metier/run"
 )
 
-// named are skills of one line each.
+// named returns skills of one line each.
 func named(names ...string) map[string]string {
 	out := map[string]string{}
 	for _, n := range names {
@@ -23,11 +23,11 @@ func named(names ...string) map[string]string {
 	return out
 }
 
-// activations are the skills of a run's activations, each with its source.
+// activations returns the skills of a run's activations, each with its source.
 func (k *kin) activations(folder string) (out []string) {
 	k.t.Helper()
 	if _, err := os.Stat(filepath.Join(folder, run.FileActivations)); err != nil {
-		return nil // without a registry there is none
+		return nil // without a registry there are none
 	}
 	for _, a := range readArtifact[run.Activations](k.t, folder, run.FileActivations).Activations {
 		out = append(out, a.Name+" "+a.Source)
@@ -35,7 +35,7 @@ func (k *kin) activations(folder string) (out []string) {
 	return out
 }
 
-// prompt is all that a request says.
+// prompt is the whole text of a request.
 func prompt(r *modeltest.Request) string { return string(r.Body) }
 
 func says(text string) func(string, int, *modeltest.Request) modeltest.Turn {
@@ -243,7 +243,7 @@ func TestTheBrowserProfileHasItsSkillWhereThereIsARegistry(t *testing.T) {
 	}
 }
 
-// outcomes are the results of a run's delegations by their calls.
+// outcomes returns the results of a run's delegations by their calls.
 func (k *kin) outcomes() map[string]report {
 	k.t.Helper()
 	out := map[string]report{}

@@ -19,17 +19,17 @@ import (
 	"metier/model/modeltest"
 )
 
-// struck is a run whose subagent does one thing that takes until somebody ends
-// it, and whose process is killed then.
+// struck is a run whose subagent does one thing that lasts until it is ended.
+// The process is killed meanwhile.
 type struck struct {
 	*kin
-	acts *os.File // a pipe with a name: a line for each time that the thing is done
+	acts *os.File // a named pipe: a line for each time that the thing is done
 	in   *bufio.Reader
 	env  []string // of the process
-	told string   // what the subagent was told of its call
+	told string   // the result of the subagent's call
 }
 
-// fifo makes a pipe with a name, open on both sides.
+// fifo creates a named pipe, open on both sides.
 func fifo(t *testing.T, path string) *os.File {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), testenv.NeedTool(t, "mkfifo", "coreutils"), "-m", "666", path).CombinedOutput(); err != nil {
@@ -73,19 +73,19 @@ func (k *struck) until(line, act string) (n int) {
 	}
 }
 
-// strike begins the run in a process of its own, and kills that while the
-// subagent acts.
+// strike starts the run in a separate process, and kills it while the subagent
+// acts.
 func (k *struck) strike(act string, args ...string) {
 	k.t.Helper()
 	cmd := exec.Command("online", append([]string{"run", "--output-mode", "batch", "--prompt", "Go.", "--subagent-profiles", "subs", "--allow-subagent-profile", "worker"}, args...)...)
-	cmd.Dir, cmd.Env = k.dir, append(append(k.kin.env(), k.env...), "TMPDIR="+k.t.TempDir()) // what is killed leaves its files
+	cmd.Dir, cmd.Env = k.dir, append(append(k.kin.env(), k.env...), "TMPDIR="+k.t.TempDir()) // a killed process leaves its files
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	must(k.t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() {
 		ended <- cmd.Wait()
-		_, _ = io.WriteString(k.acts, "ended\n") // where it never acts
+		_, _ = io.WriteString(k.acts, "ended\n") // if it never acts
 	}()
 	k.until(act, act)
 	_ = cmd.Process.Kill()
@@ -95,7 +95,7 @@ func (k *struck) strike(act string, args ...string) {
 	}
 }
 
-// goesOn resumes the run, and holds how often the thing was done since.
+// goesOn resumes the run, and checks how often the thing was done since.
 func (k *struck) goesOn(act string, again int, told string) {
 	k.t.Helper()
 	k.want(0, "run", "--resume", "latest")
@@ -114,7 +114,7 @@ func (k *struck) goesOn(act string, again int, told string) {
 		k.t.Errorf("%v", c)
 	}
 	k.want(0, "runs", "show", k.childFolder("t1.c0"))
-	if !strings.Contains(k.out.String(), "outcome_unknown") { // of the try that was cut off, also where another one followed
+	if !strings.Contains(k.out.String(), "outcome_unknown") { // of the interrupted try, even if another one followed
 		k.t.Errorf("runs show:\n%s", k.out.String())
 	}
 	k.want(0, "audit", "verify", "latest")
@@ -148,7 +148,7 @@ func TestAPageIsNotFetchedAgainByASubagentAfterAKill(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(k.acts, "ran\n")
 		if asked.Add(1) == 1 {
-			<-r.Context().Done() // until the one who asks is gone
+			<-r.Context().Done() // until the client is gone
 		}
 	}))
 	t.Cleanup(s.Close)

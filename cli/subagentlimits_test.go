@@ -114,7 +114,7 @@ func TestNoMoreSubagentsWorkAtOnceThanWereSet(t *testing.T) {
 			defer mu.Unlock()
 			working++
 			most = max(most, working)
-			if working == n && !met { // all that may work do: the others have not begun
+			if working == n && !met { // as many as may work: the others have not started
 				met = true
 				if begun, err := os.ReadDir(filepath.Join(k.folder(), "children")); err != nil || len(begun) > n {
 					t.Errorf("%d may work, and %d began: %v", n, len(begun), err)
@@ -148,7 +148,7 @@ func TestSubagentsShareTheTokensOfTheirParent(t *testing.T) {
 	}
 	k.child = func(task string, turn int, _ *modeltest.Request) modeltest.Turn {
 		out := modeltest.Turn{Text: "Done.", Usage: model.Usage{Input: 250, Output: 50}}
-		if task == "second" { // it would go on for ever
+		if task == "second" { // it would never end
 			out.Calls = []modeltest.Call{{Tool: "search_files", Args: fmt.Sprintf(`{"pattern":"x%d"}`, turn)}}
 		}
 		return out

@@ -37,7 +37,7 @@ func newServed(t *testing.T, words string) *kin {
 	return k
 }
 
-// received are the tools that the server was asked to call, in their order.
+// received lists the tools that the server was asked to call, in order.
 func (k *kin) received() (out []string) {
 	k.t.Helper()
 	b, err := os.ReadFile(filepath.Join(k.home, "server.log"))
@@ -50,7 +50,8 @@ func (k *kin) received() (out []string) {
 	return out
 }
 
-// withServer are the arguments of a run that was granted two of the server's tools.
+// withServer returns the arguments of a run that was granted two of the server's
+// tools.
 func withServer(profiles ...string) []string {
 	args := []string{"--mcp-config", "servers.json", "--subagent-profiles", "subs", "--allow-tool", "default", "--allow-tool", "mcp__srv__look", "--allow-tool", "mcp__srv__send"}
 	for _, p := range profiles {
@@ -79,7 +80,7 @@ func TestAProfileNamesTheToolsOfServersThatASubagentHas(t *testing.T) {
 				switch {
 				case turn > 0:
 					return modeltest.Turn{Text: "Looked."}
-				case profile == "boss" && task == "Look.": // its own subagent has no more than it
+				case profile == "boss" && task == "Look.": // its own subagent has no more than it has
 					return turnOf(delegate(`{"profile":"all","task":"Look further."}`))
 				}
 				for _, n := range toolNamesOf(r) {
@@ -130,7 +131,7 @@ func TestWhatAServerSaysStaysWithTheSubagentAndDecidesNothing(t *testing.T) {
 					switch turn {
 					case 0:
 						return turnOf(serverCall("look"))
-					case 1: // it does what the server wishes
+					case 1: // it does what the server asks for
 						return turnOf(modeltest.Call{Tool: "write_file", Args: `{"path":"written.txt","content":"x"}`}, modeltest.Call{Tool: "bash", Args: `{"command":"true"}`},
 							serverCall("send"), delegate(`{"task":"Send."}`), modeltest.Call{Tool: "read_file", Args: `{"path":"/etc/hostname"}`})
 					}
@@ -172,7 +173,8 @@ func TestWhatAServerSaysStaysWithTheSubagentAndDecidesNothing(t *testing.T) {
 	}
 }
 
-// fates are what policy said about each call of a run, and whose word its result is.
+// fates lists the policy decision about each call of a run, and the role of its
+// result.
 func (k *kin) fates(folder string) (out []string) {
 	k.t.Helper()
 	for _, d := range readArtifact[run.PolicyTrace](k.t, folder, run.FilePolicyTrace).Decisions {
@@ -186,6 +188,6 @@ func (k *kin) fates(folder string) (out []string) {
 			}
 		}
 	}
-	slices.Sort(out) // calls of one reply work side by side
+	slices.Sort(out) // calls of one reply run in parallel
 	return out
 }

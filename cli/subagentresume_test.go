@@ -18,7 +18,7 @@ import (
 )
 
 // interrupted runs until a subagent asks its model for the second time, and is
-// interrupted there. What it did by then is one edit that is not idempotent.
+// interrupted there. By then it has made one edit that is not idempotent.
 func interrupted(t *testing.T, more ...string) (k *kin, turns *[]int) {
 	t.Helper()
 	files := named("plain", "other")
@@ -53,7 +53,7 @@ func interrupted(t *testing.T, more ...string) (k *kin, turns *[]int) {
 	return k, turns
 }
 
-// counts are how often things are in the record of the run.
+// counts returns how often things are in the record of the run.
 func (k *kin) counts() map[string]int {
 	k.t.Helper()
 	out := map[string]int{}
@@ -111,7 +111,7 @@ func TestAnInterruptedSubagentIsTakenUpAgain(t *testing.T) {
 				t.Errorf("its model was asked for the turns %v", *turns)
 			}
 			k.want(0, "audit", "verify", "latest")
-			k.want(0, "run", "--resume", "latest") // it is over: nothing is done again
+			k.want(0, "run", "--resume", "latest") // it is over: nothing is repeated
 			if c := k.counts(); c["ended"] != 1 || c["returned "] != 1 || len(*turns) != 3 {
 				t.Errorf("%v, %v", c, *turns)
 			}

@@ -20,14 +20,14 @@ import (
 	"metier/run"
 )
 
-// kin is a workspace whose model begins subagents: what a request is answered
-// with depends on who asks.
+// kin is a workspace whose model starts subagents: the answer to a request
+// depends on who asks.
 type kin struct {
 	t         *testing.T
 	dir, home string
 	server    *modeltest.Server
 	mu        sync.Mutex
-	beside    bool // child is called for several requests at once
+	beside    bool // child is called for several requests in parallel
 	parent    func(turn int, r *modeltest.Request) modeltest.Turn
 	child     func(task string, turn int, r *modeltest.Request) modeltest.Turn
 	main      func(ctx context.Context, args, env []string, std cli.IO) int
@@ -63,7 +63,7 @@ func newKin(t *testing.T, files map[string]string) *kin {
 	return k
 }
 
-// taskOf is what a subagent was told to do: what its user says last.
+// taskOf returns the task of a subagent: the last message of its user.
 func taskOf(r *modeltest.Request) string {
 	task := ""
 	for _, m := range r.Messages {
@@ -94,7 +94,7 @@ func (k *kin) metier(args ...string) (exit int) {
 	return k.main(k.t.Context(), args, k.env(), cli.IO{In: strings.NewReader(""), Out: &k.out, Err: &k.err, Dir: k.dir})
 }
 
-// run begins a run that has to end well.
+// run starts a run that has to succeed.
 func (k *kin) run(args ...string) {
 	k.t.Helper()
 	if exit := k.metier(append([]string{"run", "--output-mode", "batch", "--prompt", "Go."}, args...)...); exit != 0 {
@@ -114,7 +114,7 @@ func (k *kin) folder() string {
 
 func (k *kin) childFolder(id string) string { return filepath.Join(k.folder(), "children", id) }
 
-// report is the report that a call of delegate_task gave.
+// report returns the report of a delegate_task call.
 func (k *kin) report(call string) (r report) {
 	k.t.Helper()
 	out := readArtifact[run.Output](k.t, k.folder(), "tool-outputs/"+call+"-delegate_task.json")
@@ -134,7 +134,7 @@ type report struct {
 	Cut                                                  bool
 }
 
-// String keeps a failing test readable.
+// String keeps the output of a failing test readable.
 func (r report) String() string {
 	type plain report
 	b, err := json.Marshal(plain(r))
@@ -144,8 +144,8 @@ func (r report) String() string {
 	return string(b[:min(len(b), 1500)])
 }
 
-// holding are the files of a folder, outside of children/ or with them, that
-// hold a text.
+// holding returns the files of a folder that contain a text, with or without
+// children/.
 func holding(t *testing.T, dir, text string, children bool) (out []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -192,7 +192,7 @@ func needLinux(t *testing.T) {
 	}
 }
 
-// canaries are marks, each in one place of a subagent's.
+// canaries are marks, each in one place of a subagent's run.
 var canaries = map[string]string{
 	"body": "BODY-CANARY-7f3a9c2e1b", "resource": "DEEP-CANARY-88aa12cd34", "stdout": "OUT-CANARY-1a2b3c4d5e", "stderr": "ERR-CANARY-5e6f7a8b9c",
 	"failure": "FAIL-CANARY-0d1e2f3a4b", "file": "FILE-CANARY-6c7d8e9fa0", "path": "PATH-CANARY-b1c2d3e4f5",
@@ -212,14 +212,14 @@ func secretSkill() map[string]string {
 }
 
 // keepsIn checks that the marks are in the subagents' records, and that none is in
-// their parent's, was told to its model or is in the output of the command.
+// their parent's record, in its model's requests or in the output of the command.
 func (k *kin) keepsIn(requests []string) {
 	t := k.t
 	t.Helper()
 	own := k.folder()
 	for name, c := range canaries {
 		at := holding(t, own, c, false)
-		if name == "path" { // the names of a skill's files are the parent's to know: it was told of the skill
+		if name == "path" { // the parent may know the names of a skill's files: it saw the skill
 			at = slices.DeleteFunc(at, func(f string) bool { return f == "skill-registry.json" || strings.HasPrefix(f, "blobs/") })
 		}
 		if len(at) > 0 {
@@ -266,7 +266,7 @@ func TestNothingOfASubagentButItsReportReachesItsParent(t *testing.T) {
 		}
 		if turn == 0 {
 			look := modeltest.Call{Tool: "read_skill_resource", Args: `{"skill":"secret","path":"references/deep.md"}`}
-			switch task { // a skill's file is one whatever tool reads it
+			switch task { // a skill's file is the same whatever tool reads it
 			case "Count it as JSON.":
 				look = modeltest.Call{Tool: "read_file", Args: `{"path":"skills/secret/references/deep.md"}`}
 			case "Fail.":
@@ -281,7 +281,7 @@ func TestNothingOfASubagentButItsReportReachesItsParent(t *testing.T) {
 				t.Errorf("the subagent did not see the mark of its %s", c)
 			}
 		}
-		// It says everything it saw, as it saw it and in other letters.
+		// It repeats everything it saw, unchanged and in other letters.
 		all := r.System + "\n" + strings.Join(r.LastResults(), "\n")
 		for _, m := range r.Messages {
 			all += "\n" + m.Text

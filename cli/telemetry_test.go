@@ -84,7 +84,7 @@ func TestARunIsShownToOpenTelemetry(t *testing.T) {
 			t.Errorf("headers %v", h)
 		}
 	}
-	// What was said, asked for and written stays here.
+	// Messages, tool arguments and written content stay here.
 	for _, text := range []string{"Count.", "counted", "from bash", "a note", "Done.", "a b", "$HOME", "printf", "gone.sh", "/etc", "Run scripts", "something is counted", filepath.Dir(filepath.Dir(folder))} {
 		if strings.Contains(receiver.Raw(), text) {
 			t.Errorf("%q was sent", text)
@@ -106,11 +106,11 @@ func runGreet(t *testing.T, env ...string) (code int, errs string) {
 	return code, stderr.String()
 }
 
-// A receiver that is not there, that never answers, that wants none of it, or
-// that makes no sense costs a note, never a run.
+// A receiver that is missing, never answers, refuses everything, or answers
+// nonsense costs a note, never a run.
 func TestARunDoesNotDependOnWhoWatches(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never answers
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func TestUnreadableSkills(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for p, mode := range map[string]os.FileMode{"file/SKILL.md": 0, "closed": 0, "group": 0o300} { // group: entered, not listed
+	for p, mode := range map[string]os.FileMode{"file/SKILL.md": 0, "closed": 0, "group": 0o300} { // group: can be entered, not listed
 		p = filepath.Join(ws, "bad", filepath.FromSlash(p))
 		if err := os.Chmod(p, mode); err != nil {
 			t.Fatal(err)
@@ -41,7 +41,7 @@ func TestUnreadableSkills(t *testing.T) {
 		code = cli.Main(t.Context(), args, []string{"HOME=" + filepath.Join(ws, "nowhere")}, cli.IO{In: strings.NewReader(""), Out: &o, Err: &e, Dir: ws})
 		return code, o.String(), e.String()
 	}
-	// Nor does a root that nobody named.
+	// Nor does a root that was not named.
 	found := filepath.Join(ws, ".agents")
 	if err := os.MkdirAll(filepath.Join(found, "skills"), 0o755); err != nil {
 		t.Fatal(err)

@@ -19,11 +19,11 @@ import (
 	"metier/internal/egress/egresstest"
 )
 
-// internetEnv names the real servers behind a made-up Internet, host=address
-// and blanks between. It is read by the program under test alone.
+// internetEnv names the real servers behind a simulated Internet, as
+// host=address with spaces between. Only the program under test reads it.
 const internetEnv = "METIER_TEST_INTERNET"
 
-// internet is one in which each name has a public address, and behind that is a
+// internet is one in which each name has a public address, and behind it is a
 // listener of this machine.
 func internet(at map[string]string) fetch.Options {
 	n := egresstest.Internet{Names: map[string][]netip.Addr{}, Hosts: map[netip.AddrPort]string{}}
@@ -34,7 +34,7 @@ func internet(at map[string]string) fetch.Options {
 	return fetch.Options{Resolve: n.Resolve, Connect: n.Connect}
 }
 
-// mainOnline is the program on the Internet that its environment makes up.
+// mainOnline is the program on the Internet that its environment describes.
 func mainOnline() {
 	at := map[string]string{}
 	for pair := range strings.FieldsSeq(os.Getenv(internetEnv)) {
@@ -47,8 +47,9 @@ func mainOnline() {
 // webCommands are the script commands for tests that read pages.
 var webCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){"site": site}
 
-// site starts a web server that serves a folder to HOST, which redirects below
-// /away/ to what follows, and tells the program of it: site HOST DIR.
+// site starts a web server that serves a folder as HOST and redirects requests
+// below /away/ to the rest of their path, and makes the program use it: site
+// HOST DIR.
 func site(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: site HOST DIR")
