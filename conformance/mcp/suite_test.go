@@ -26,20 +26,21 @@ type check struct {
 	Error  string `json:"errorMessage"`
 }
 
-// of names what was judged: which program, in which revision, by which scenario.
+// of names what was checked: which program, in which revision, by which
+// scenario.
 type of struct{ program, revision, scenario string }
 
-// run is one start of the suite's program, which may judge by many scenarios.
+// run is one start of the suite's program, which may run many scenarios.
 type run struct {
 	program, revision string
 	args              []string
 }
 
-// stamp is what the suite puts after the name of a folder of results.
+// stamp is what the suite appends to the name of a folder of results.
 var stamp = regexp.MustCompile(`-\d{4}-\d\d-\d\dT[\d-]+Z$`)
 
-// judged starts the suite for each run and collects its verdicts. The suite ends with an error where a check failed, so that it ran
-// is seen by its verdicts only.
+// judged starts the suite for each run and collects its verdicts. The suite exits with an error if
+// a check failed, so only its verdicts show that it ran.
 func (b bench) judged(runs []run) (map[of][]check, map[of]string) {
 	verdicts, said := map[of][]check{}, map[of]string{}
 	var mu sync.Mutex
@@ -56,7 +57,7 @@ func (b bench) judged(runs []run) (map[of][]check, map[of]string) {
 			defer mu.Unlock()
 			for _, f := range files {
 				name := stamp.ReplaceAllString(filepath.Base(filepath.Dir(f)), "")
-				key := of{r.program, r.revision, strings.TrimPrefix(name, "server-")} // what judged servers is called server-SCENARIO
+				key := of{r.program, r.revision, strings.TrimPrefix(name, "server-")} // results of servers are called server-SCENARIO
 				raw, err := os.ReadFile(f)
 				var c []check
 				if err == nil {
@@ -75,7 +76,7 @@ func (b bench) judged(runs []run) (map[of][]check, map[of]string) {
 	return verdicts, said
 }
 
-// listed are the scenarios of the suite for servers or clients, with their
+// listed returns the scenarios of the suite for servers or clients, with their
 // revisions.
 func (b bench) listed(kind string) (names []string, revisions map[string]string) {
 	b.t.Helper()
@@ -95,7 +96,7 @@ func (b bench) listed(kind string) (names []string, revisions map[string]string)
 	return names, revisions
 }
 
-// tally counts what passed and what did not, of what the suite judged.
+// tally counts which of the suite's checks passed and which did not.
 func tally(checks []check) (passed, total int) {
 	for _, c := range checks {
 		switch c.Status {
@@ -109,10 +110,9 @@ func tally(checks []check) (passed, total int) {
 	return passed, total
 }
 
-// TestServers runs every scenario for servers that the suite has, in every
-// revision that it is for, against the fixture, and those that any server of
-// skills can be judged by against `metier mcp`. No check may fail, warn or be
-// skipped that is not listed.
+// Runs every server scenario of the suite, in every revision that it is for,
+// against the fixture, and those that apply to any server of skills against
+// `metier mcp`. Only listed checks may fail, warn or be skipped.
 func TestServers(t *testing.T) {
 	t.Parallel()
 	b := prepare(t)
@@ -175,8 +175,8 @@ func TestServers(t *testing.T) {
 	written(t, "servers", page.String())
 }
 
-// of is where something left out would be judged: scenarios by the fixture,
-// and checks of the extension by `metier mcp`.
+// of names where something left out would be checked: scenarios with the
+// fixture, and checks of the extension with `metier mcp`.
 func (l leftOut) of() of {
 	if l.check != "" {
 		return of{"metier mcp", l.revision, l.scenario}
@@ -207,7 +207,7 @@ func held(t *testing.T, key of, checks []check) {
 	}
 }
 
-// unknown fails for what is listed and is not there, or passes after all.
+// unknown fails for listed checks that do not exist, or pass after all.
 func unknown(t *testing.T, names []string, revisions map[string]string, verdicts map[of][]check) {
 	t.Helper()
 	for _, l := range left {
@@ -236,9 +236,9 @@ func unknown(t *testing.T, names []string, revisions map[string]string, verdicts
 	}
 }
 
-// TestHosts runs the scenarios for hosts of skills against ours: it fetches
-// nothing unasked and refuses what does not verify, in words that say what is
-// wrong. That it reads what does verify is seen at a server without fault.
+// Runs the scenarios for hosts of skills against ours: it fetches nothing
+// without a request and refuses what does not verify, with an error that names
+// the problem. A server without faults shows that it reads what does verify.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	b := prepare(t)
@@ -307,7 +307,7 @@ func written(t *testing.T, part, text string) {
 	}
 }
 
-// TestVersions holds what the page says was run.
+// The page names the versions that ran.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	var pinned struct{ Dependencies map[string]string }

@@ -22,8 +22,8 @@ type report struct {
 	Files       []struct{ URI, Status, Reason string }
 }
 
-// verify has the Inspector fetch every listed skill of a server over a root, and
-// returns its reports of skills that do not verify and the number that do.
+// verify makes the Inspector fetch every listed skill of a server over a root,
+// and returns its reports of skills that do not verify and the number that do.
 func (b bench) verify(root string) (bad []string, good int) {
 	b.t.Helper()
 	out, err := b.node(inspector, "--cli", b.serve(b.metier, "mcp", "--skills-root", root, "--http", "127.0.0.1:0", "--watch", "0"), "--transport", "http", "--protocol-era", "modern",
@@ -47,7 +47,7 @@ func (b bench) verify(root string) (bad []string, good int) {
 
 var verifiedSkills = regexp.MustCompile(`(?m)^skill .*`)
 
-// host has our own host fetch and verify the same skills.
+// host makes our own host fetch and verify the same skills.
 func (b bench) hostVerifies(root string) (bad []string, good int) {
 	b.t.Helper()
 	config := filepath.Join(b.t.TempDir(), "servers.json")

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	patience = 3 * time.Minute // with a client, which is done in two to ten seconds
+	patience = 3 * time.Minute // with a client, which takes two to ten seconds
 	tokenEnv = "SKILLS_TOKEN"
 	token    = "heron-0123456789abcdef"       // for the server
 	key      = "sk-ant-api03-stand-in-012345" // for the model
@@ -29,26 +29,26 @@ const (
 	prompt   = "Count the herons."
 )
 
-// client is a coding agent, as it is told to use the stand-in, and what it lets
-// its model call.
+// client is a coding agent, with the settings for the stand-in, and the tools
+// that it lets its model call.
 type client struct {
 	name    string   // of `metier mcp install`
 	pkg     string   // of npm
-	program []string // below node_modules; of Node.js where it ends in .js
+	program []string // below node_modules; of Node.js if it ends in .js
 	args    []string
 	wire    wire
 	files   map[string]string // below the home, before the entry is written; {model} stands for the address of the stand-in
 	env     []string
 }
 
-// clients are started by the native programs of their packages where they have
-// some: that is what their launchers do.
+// clients are started through the native programs of their packages if there
+// are any, as their launchers do.
 var clients = []client{
 	{
 		name: "claude-code", pkg: "@anthropic-ai/claude-code-linux-x64", program: []string{"claude"}, wire: messages{},
 		args: []string{"-p", prompt, "--model", "claude-sonnet-4-5", "--allowedTools", "mcp__skills__load_skill"},
 		env: []string{"ANTHROPIC_BASE_URL={model}", "ANTHROPIC_API_KEY=" + key, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
-			"MCP_CONNECTION_NONBLOCKING=0", "MCP_CONNECT_TIMEOUT_MS=60000", "MCP_TIMEOUT=60000"}, // on a busy machine it would begin without the server
+			"MCP_CONNECTION_NONBLOCKING=0", "MCP_CONNECT_TIMEOUT_MS=60000", "MCP_TIMEOUT=60000"}, // on a busy machine it would start without the server
 	},
 	{
 		name: "codex", pkg: "@openai/codex", program: []string{"vendor", "x86_64-unknown-linux-musl", "bin", "codex"}, wire: responses{},
@@ -95,8 +95,8 @@ priority = 100
 	},
 }
 
-// place is where one client works: a home nobody had before, skills, and the
-// record of the server.
+// place is where one client works: a new home, skills, and the record of the
+// server.
 type place struct {
 	t      *testing.T
 	dir    string
@@ -141,7 +141,7 @@ func (p place) teach() {
 	p.write("skills/"+skill+"/SKILL.md", "---\nname: "+skill+"\ndescription: How to count herons. Use when birds are counted.\n---\n# Herons\n\n"+p.canary+"\n")
 }
 
-// command runs in the place and sees nothing of this machine's settings.
+// command runs in the place and sees none of this machine's settings.
 func (p place) command(ctx context.Context, home, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = p.path("work")
@@ -194,7 +194,7 @@ type outcome struct {
 	err    error
 }
 
-// run installs the entry, as a person would, and has the client work.
+// run installs the entry, as a user would, and makes the client work.
 func (c client) run(p place, http bool) outcome {
 	t := p.t
 	t.Helper()
@@ -237,7 +237,7 @@ func (c client) run(p place, http bool) outcome {
 	return o
 }
 
-// judge says what is missing of a client that loaded the skill.
+// judge lists what is missing for a client that loaded the skill.
 func (o outcome) judge() error {
 	var problems []error
 	fault := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
@@ -299,7 +299,7 @@ func (o outcome) activated() error {
 	return err
 }
 
-// story is all that is known of a run, within bounds.
+// story returns all that is known about a run, within bounds.
 func (o outcome) story() string {
 	return fmt.Sprintf("its file:\n%s\nit said:\n%s\nits model saw:\n%s", cut(o.entry, shown), cut(o.output, 4*shown), o.model.story())
 }
@@ -324,8 +324,7 @@ func TestClientsLoadASkill(t *testing.T) {
 	}
 }
 
-// TestAServerWithoutTheSkillIsFoundOut is the control: everything is as above,
-// but the skill is not there.
+// The control: everything is as above, but the skill is missing.
 func TestAServerWithoutTheSkillIsFoundOut(t *testing.T) {
 	t.Parallel()
 	o := clients[0].run(newPlace(t, "The grey heron stands nowhere."), false)
@@ -337,7 +336,7 @@ func TestAServerWithoutTheSkillIsFoundOut(t *testing.T) {
 	}
 }
 
-// TestDocsNameTheClients holds the table of docs/MCP.md to the pinned versions.
+// The table of docs/MCP.md matches the pinned versions.
 func TestDocsNameTheClients(t *testing.T) {
 	t.Parallel()
 	var table strings.Builder
@@ -363,10 +362,10 @@ func TestDocsNameTheClients(t *testing.T) {
 	}
 }
 
-// TestReadmeShowsTheEntries holds README.md to what install prints.
+// README.md shows what install prints.
 func TestReadmeShowsTheEntries(t *testing.T) {
 	t.Parallel()
-	plain := strings.NewReplacer("`, `", "", " ", "", "\n", "", "`", "") // how it is laid out does not matter
+	plain := strings.NewReplacer("`, `", "", " ", "", "\n", "", "`", "") // the layout does not matter
 	readme := plain.Replace(string(must(os.ReadFile(filepath.Join("..", "..", "..", "README.md")))))
 	p := newPlace(t, "")
 	for _, c := range clients {
@@ -381,7 +380,7 @@ func TestReadmeShowsTheEntries(t *testing.T) {
 	}
 }
 
-// version is that of an installed package.
+// version returns that of an installed package.
 func version(t *testing.T, pkg string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(os.Getenv(envNPM), "node_modules", filepath.FromSlash(pkg), "package.json"))
@@ -395,8 +394,8 @@ func version(t *testing.T, pkg string) string {
 	return p.Version
 }
 
-// alone is whether there is no network but loopback: what a client does not
-// find here it cannot have.
+// alone reports whether only loopback is up: a client cannot reach anything
+// else.
 func alone(t *testing.T) {
 	t.Helper()
 	all, err := net.Interfaces()

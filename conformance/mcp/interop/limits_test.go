@@ -7,22 +7,22 @@ import (
 	"testing"
 )
 
-// generated is the text of a generated skill's description, of the length that
-// published skills have.
+// generated is the description of a generated skill, as long as those of
+// published skills.
 func generated(i int) string {
 	return fmt.Sprintf("Counts birds of kind %04d in notes, tables and photos, and writes a report of where and when they were seen. Use when birds of kind %04d are counted.", i, i)
 }
 
-// catalogs are how many of the generated skills a client's model must be shown
-// at least, and whether with their descriptions. All of 1,000 skills do not fit
+// catalogs are how many of the generated skills a client's model must see at
+// least, and whether with their descriptions. All of 1,000 skills do not fit
 // the catalog's budget.
 var catalogs = []struct {
 	skills, names int
 	described     bool
 }{{6, 4, true}, {25, 23, true}, {1000, 300, false}}
 
-// TestClients_ModelSeesTheCatalog reads in the request to the model what is
-// left of the catalog once a client has passed it on.
+// Reads in the model request what is left of the catalog after a client has
+// passed it on.
 func TestClients_ModelSeesTheCatalog(t *testing.T) {
 	t.Parallel()
 	alone(t)
@@ -33,7 +33,7 @@ func TestClients_ModelSeesTheCatalog(t *testing.T) {
 				t.Parallel()
 				p := newPlace(t, `He said "one leg", <b>not</b> two.`)
 				p.teach()
-				for i := 2; i < n; i++ { // heron-notes and plain-words are there
+				for i := 2; i < n; i++ { // heron-notes and plain-words exist already
 					p.write(fmt.Sprintf("skills/birds-%04d/SKILL.md", i), fmt.Sprintf("---\nname: birds-%04d\ndescription: %s\n---\nCount them.\n", i, generated(i)))
 				}
 				o := c.run(p, false)
@@ -70,8 +70,8 @@ func TestClients_ModelSeesTheCatalog(t *testing.T) {
 	}
 }
 
-// TestClients_ModelSeesLongSkillsWhole has the model read a long skill to its
-// end. No client may drop a part of it, and none may escape it.
+// The model reads a long skill to its end. No client may drop a part of it, and
+// none may escape it.
 func TestClients_ModelSeesLongSkillsWhole(t *testing.T) {
 	t.Parallel()
 	alone(t)

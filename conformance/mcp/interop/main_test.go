@@ -12,7 +12,7 @@ import (
 	"metier/conformance/mcp"
 )
 
-// What the part outside the namespace tells the one inside.
+// Variables that the part outside the namespace passes to the part inside.
 const (
 	envNPM    = "METIER_INTEROP_NPM"
 	envMetier = "METIER_INTEROP_METIER"
@@ -21,9 +21,9 @@ const (
 
 var update = flag.Bool("update", false, "write the table of docs/MCP.md anew")
 
-// TestMain fetches and builds what the tests need, then runs them in namespaces
-// of their own: no network but loopback, and no process of a client outlives
-// them.
+// TestMain fetches and builds what the tests need, then runs them in new
+// namespaces: with only the loopback network, and where no client process
+// outlives them.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if os.Getenv(envNPM) != "" {

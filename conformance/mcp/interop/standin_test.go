@@ -19,29 +19,29 @@ const (
 	final        = "The heron is on one leg."
 )
 
-// asked is what a request of any format says.
+// asked is the content of a request, in any format.
 type asked struct {
 	tools   []string // names on the wire, by which they are called
-	results []string // of tools, as the client gives them back, in order
+	results []string // of tools, as the client returns them, in order
 }
 
-// reply is what the stand-in says: a call of a tool, or a text.
+// reply is the stand-in's answer: a call of a tool, or a text.
 type reply struct {
 	tool, args string
 	text       string
-	turn       int // of the conversation; IDs are made of it
+	turn       int // of the conversation; IDs are derived from it
 }
 
 // wire is the format of one provider.
 type wire interface {
-	// read understands a request, or says that it is none to a model.
+	// read parses a request, or reports that it is not a model request.
 	read(path string, body []byte) (asked, bool)
 	// write answers it.
 	write(w http.ResponseWriter, path string, body []byte, r reply)
 }
 
-// standIn is a model that loads one skill as soon as it is offered the tool,
-// reads on where the result says how, and then ends the turn.
+// standIn is a model that loads one skill as soon as the tool is offered, reads
+// on as the result describes, and then ends the turn.
 type standIn struct {
 	*httptest.Server
 	wire  wire
@@ -53,10 +53,10 @@ type standIn struct {
 	tool     string // the name by which it called
 }
 
-// rest is how a result names the offset of what follows.
+// rest is how a result names the offset of the remaining text.
 var rest = regexp.MustCompile(`and offset (\d+) to read on\.\n`)
 
-// request is one that came, in order.
+// request is one that arrived, in order.
 type request struct {
 	line  string
 	body  []byte
@@ -114,14 +114,14 @@ func (s *standIn) serve(w http.ResponseWriter, r *http.Request) {
 	s.wire.write(w, r.URL.Path, body, answer)
 }
 
-// seen are the requests so far.
+// seen returns the requests so far.
 func (s *standIn) seen() []request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]request(nil), s.requests...)
 }
 
-// story tells what happened, within bounds.
+// story describes what happened, within bounds.
 func (s *standIn) story() string {
 	var b strings.Builder
 	for i, r := range s.seen() {
@@ -148,8 +148,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// events writes a stream of server-sent events. The type of each stands before
-// it where the format wants that.
+// events writes a stream of server-sent events. The type of each precedes it if
+// the format requires that.
 type events struct {
 	w     http.ResponseWriter
 	named bool

@@ -60,7 +60,7 @@ func (messages) write(w http.ResponseWriter, _ string, body []byte, r reply) {
 		Model  string
 		Stream bool
 	}
-	_ = json.Unmarshal(body, &q) // read has
+	_ = json.Unmarshal(body, &q) // read has parsed it before
 	usage := obj{"input_tokens": 100, "output_tokens": 10, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
 	message := obj{"id": fmt.Sprint("msg_", r.turn), "type": "message", "role": "assistant", "model": q.Model, "content": []any{}, "stop_reason": nil, "stop_sequence": nil, "usage": usage}
 	block, delta, stop := obj{"type": "text", "text": ""}, obj{"type": "text_delta", "text": r.text}, "end_turn"
@@ -115,7 +115,7 @@ func (generate) read(path string, body []byte) (q asked, ok bool) {
 				continue
 			}
 			var response struct{ Output, Error string }
-			_ = json.Unmarshal(p.FunctionResponse.Response, &response) // then it is given whole
+			_ = json.Unmarshal(p.FunctionResponse.Response, &response) // otherwise the whole response
 			if response.Output == "" {
 				response.Output = string(p.FunctionResponse.Response)
 			}
@@ -129,11 +129,11 @@ func (generate) write(w http.ResponseWriter, path string, body []byte, r reply) 
 	var q struct {
 		GenerationConfig struct{ ResponseMimeType string }
 	}
-	_ = json.Unmarshal(body, &q) // read has
+	_ = json.Unmarshal(body, &q) // read has parsed it before
 	part := obj{"text": r.text}
 	if r.tool != "" {
 		part = obj{"functionCall": obj{"id": fmt.Sprint("call_", r.turn), "name": r.tool, "args": json.RawMessage(r.args)}}
-	} else if q.GenerationConfig.ResponseMimeType == "application/json" { // a router asks which model is to answer
+	} else if q.GenerationConfig.ResponseMimeType == "application/json" { // a router asks which model should answer
 		part = obj{"text": `{"reasoning":"a short task","model_choice":"flash","complexity_reasoning":"short","complexity_score":10,"next_speaker":"user"}`}
 	}
 	v := obj{
@@ -181,7 +181,7 @@ func (completions) write(w http.ResponseWriter, _ string, body []byte, r reply) 
 		Model  string
 		Stream bool
 	}
-	_ = json.Unmarshal(body, &q) // read has
+	_ = json.Unmarshal(body, &q) // read has parsed it before
 	said, stop := obj{"role": "assistant", "content": r.text}, "stop"
 	if r.tool != "" {
 		said = obj{"role": "assistant", "content": nil, "tool_calls": []any{obj{"index": 0, "id": fmt.Sprint("call_", r.turn), "type": "function", "function": obj{"name": r.tool, "arguments": r.args}}}}
@@ -202,8 +202,8 @@ func (completions) write(w http.ResponseWriter, _ string, body []byte, r reply) 
 	_, _ = w.Write([]byte("data: [DONE]\n\n"))
 }
 
-// responses is OpenAI's newer format. A tool of a server is in a namespace there,
-// and its full name the one after the other.
+// responses is OpenAI's newer format. There a server's tool is in a namespace,
+// and its full name is the namespace followed by its name.
 type responses struct{}
 
 func (responses) read(path string, body []byte) (q asked, ok bool) {
