@@ -290,7 +290,7 @@ func realDir(path string) error {
 		return fault("project", path, err)
 	}
 	if !info.IsDir() {
-		return wrong(metier.Denied, CodeFolderBad, path, "remove it; a run folder holds no links", "%s is not a folder of its own", path)
+		return wrong(metier.Denied, CodeFolderBad, path, "remove it; a run folder holds no links", "%s is not a folder", path)
 	}
 	return nil
 }
