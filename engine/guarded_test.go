@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"metier/config"
+	"metier/settings"
 )
 
 // Projects that no longer exist are forgotten, and a read error is reported once.
@@ -44,5 +45,25 @@ func TestRemember_ForgetsProjectsThatAreGone(t *testing.T) {
 	}
 	if len(said) != 1 || said[0].Code != "projects_unreadable" {
 		t.Errorf("notices: %v", said)
+	}
+}
+
+// A program in the workspace that runs outside of the sandbox next time cannot be replaced.
+func TestProtected_HasProgramsThatRunOutsideOfTheSandbox(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Dir(exe)
+	var op config.Operator
+	op.Sandbox.Runsc = filepath.Join(dir, "runsc")
+	e := New(config.NewEnv([]string{"HOME=" + t.TempDir()}, dir), Options{})
+	l := Launch{Workspace: dir}
+	w := e.sandboxed(l, e.protected(l, op, settings.Discover{MaxDirs: 100}, nil), nil)
+	for _, name := range []string{filepath.Base(exe), "pagehand", "runsc"} {
+		if !slices.Contains(w.ReadOnly, name) {
+			t.Errorf("%s can be replaced", name)
+		}
 	}
 }

@@ -89,11 +89,11 @@ func (c Custom) folders() (out []string) {
 
 // protected returns the files that no tool may write, because the next run would obey them: roots
 // of skills, skills linked into them, the configuration and the files it names, the list of
-// disabled skills, and the files the run itself was started with.
-// skills of several runs share what they list.
+// disabled skills, programs that run outside of the sandbox, and the files the run itself was
+// started with. skills of several runs share what they list.
 func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, skills *Skills) []string {
 	out := append([]string{filepath.Join(l.Workspace, "metier.yaml")}, e.Env.Files()...)
-	out = slices.Concat(out, l.Sources, op.Policies, op.MCPFiles, op.Subagents.Profiles, op.Browser.Path)
+	out = slices.Concat(out, l.Sources, op.Policies, op.MCPFiles, op.Subagents.Profiles, op.Browser.Path, ownPrograms(op))
 	folders := e.skillFolders(l.Workspace, l.Cwd)
 	for _, c := range op.Skills {
 		out, folders = append(out, c.Path), append(folders, c.Path)
@@ -122,6 +122,18 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, sk
 	}
 	for _, dir := range e.projectDirs(l.Workspace, l.Cwd) {
 		out = append(append(out, filepath.Join(dir, harness.File)), repositories(dir)...)
+	}
+	return out
+}
+
+// ownPrograms returns the programs that run outside of the sandbox: that of this process, the one
+// that comes with metier beside it, and gVisor's.
+func ownPrograms(op config.Operator) (out []string) {
+	if exe, err := os.Executable(); err == nil {
+		out = append(out, exe, filepath.Join(filepath.Dir(exe), "pagehand"))
+	}
+	if op.Sandbox.Runsc != "" {
+		out = append(out, op.Sandbox.Runsc)
 	}
 	return out
 }

@@ -50,8 +50,11 @@ func (r *Run) unloadable(name string, err error) error {
 func (r *Run) noteSkipped() {
 	for _, m := range r.snapshot.Mounts() {
 		for _, d := range m.Notes {
-			if d.Severity == skillmd.Warning {
+			switch d.Severity {
+			case skillmd.Warning:
 				r.note(d.Code, "%s: %s: %s", d.Path, d.Code, d.Detail)
+			case skillmd.Error:
+				r.note(d.Code, "left out %s: %s: %s", d.Path, d.Code, d.Detail)
 			}
 		}
 	}

@@ -17,11 +17,15 @@ import (
 	"metier/model/provider"
 	"metier/policy"
 	"metier/settings"
+	"metier/skillroots"
 )
 
 // Plan resolves a request. It changes nothing except what a killed run left in the workspace.
 func (e *Engine) Plan(ctx context.Context, q Request) (*Plan, error) {
 	p, err := e.resolve(ctx, q)
+	if err == nil {
+		err = readable(p.launch.Roots)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -82,13 +86,24 @@ func (e *Engine) PlanTools(ctx context.Context, q Request) (p *Plan, granted []s
 	if p, err = e.resolve(ctx, q); err != nil {
 		return nil, nil, err
 	}
-	if err := e.planArtifacts(p, q); err != nil {
+	if err := errors.Join(readable(p.launch.Roots), e.planArtifacts(p, q)); err != nil {
 		return nil, nil, err
 	}
 	l := &p.launch
 	l.Model, l.Spec, l.PromptRole, l.Batch, l.Confined, l.Tools = modelNone, agent.Spec{Mode: agent.ModeChat}, q.PromptRole, q.Batch, q.Confined, q.Tools
 	granted, err = e.planPrograms(ctx, l, q, p.op)
 	return p, granted, err
+}
+
+// readable fails if there is a root that cannot be read: a run must not give the names of its
+// skills to others.
+func readable(roots []skillroots.Root) error {
+	for _, r := range roots {
+		if r.Unreadable != nil {
+			return r.Unreadable
+		}
+	}
+	return nil
 }
 
 // resolve finds the workspace, its settings, and its roots of skills.

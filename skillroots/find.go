@@ -65,7 +65,10 @@ func (f Finder) Find(named, harnesses []string, configured []config.Root, set se
 		r.Listed = slices.ContainsFunc(configured, func(c config.Root) bool { return r.Path != "" && confine.Within(c.Path, r.Path) })
 		err := f.Place(r, set, workspace, mounts)
 		if e, ok := errors.AsType[*metier.Error](err); ok && !r.Named {
-			r.Unused = true // nobody asked for it: it stops no work
+			r.Unused = true // nobody asked for it
+			if e.Code == "skills_root_unreadable" {
+				r.Unreadable = e
+			}
 			r.note(skillmd.Error, "root-unusable", "%v", e.Err)
 		} else if err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,6 +42,8 @@ type Root struct {
 	Yields bool `json:"yields,omitempty"`
 
 	Agent string `json:"-"` // the agent that owns the folder, if a setting found it
+	// Unreadable is set if the folder exists and this user has no access to it.
+	Unreadable *metier.Error `json:"-"`
 }
 
 func (r *Root) note(severity skillmd.Severity, code, format string, args ...any) {
@@ -103,13 +106,28 @@ func (r Root) Resolve() (string, error) {
 			return "", &metier.Error{Op: op, Path: r.Path, Kind: metier.NotFound, Code: "skills_root_missing",
 				Field: field, Hint: "name an existing folder with " + field, Err: errors.New("the folder does not exist")}
 		}
+		if errors.Is(err, fs.ErrPermission) {
+			return "", r.unreadable(op, err)
+		}
 		return "", nil
+	}
+	if d, err := os.Open(real); err == nil {
+		d.Close()
+	} else if errors.Is(err, fs.ErrPermission) {
+		return "", r.unreadable(op, err)
 	}
 	if info, err := os.Stat(real); r.Named && err == nil && !info.IsDir() {
 		return "", &metier.Error{Op: op, Path: r.Path, Kind: metier.Invalid, Code: "skills_root_not_folder",
 			Field: field, Hint: holds, Err: errors.New("the path is not a folder")}
 	}
 	return real, nil
+}
+
+// unreadable is the error of a folder that this user has no access to. Without its skills, their
+// names would be free for those of other roots.
+func (r Root) unreadable(op string, err error) error {
+	return &metier.Error{Op: op, Path: r.Path, Kind: metier.Denied, Code: "skills_root_unreadable",
+		Hint: "make the folder and those above it readable, or leave its root out with the setting roots", Err: err}
 }
 
 // reach are the folders a link in the root may lead into: the other roots, and

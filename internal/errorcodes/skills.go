@@ -19,6 +19,7 @@ var skills = []Code{
 	{"skill_root", "denied", "The path is a folder that contains several skills.", "Name the folder of one skill."},
 	{"deny_unmatched", "", "A denied skill does not exist.", "Check its name with metier list."},
 	{"skills_not_told", "denied", "The session has no catalog, so skills cannot be searched.", "Change the setting catalog_format or catalog_place."},
+	{"skills_root_unreadable", "denied", "A folder of skills exists, and you have no access to it.", "Make the folder and those above it readable, or leave its root out."},
 	{"skills_root_missing", "not_found", "The folder of skills does not exist.", "Name an existing folder."},
 	{"skills_root_not_folder", "invalid", "The folder of skills is not a folder.", "Name a folder."},
 	{"skills_root_outside", "denied", "The folder of skills is outside the workspace, where this profile does not allow it.", "Move it into the workspace, or mount it."},
