@@ -90,6 +90,10 @@ type State struct {
 	Indexes map[string]record.Ref // skill ID → blob of its registry.Skill
 	Opened  bool
 	Indexed event.SkillsDiscovered
+	// Told lists the IDs of the skills whose SKILL.md the model read, in whole or in part, without
+	// activating them, and of the skills of MCP servers of which it read any file. They restrict
+	// what it may do like active ones.
+	Told []string
 }
 
 // CallState is the logged state of a call.
@@ -103,6 +107,8 @@ type CallState struct {
 	Question policy.Question // open question
 	// ChildAsks reports whether the question is from a subagent.
 	ChildAsks bool
+
+	actor policy.Actor
 }
 
 // Activation is one skill's instructions in a session, frozen with its digest.

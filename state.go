@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"metier/event"
@@ -20,6 +22,7 @@ func newState() State {
 func (st State) clone() State {
 	st.Active = slices.Clone(st.Active)
 	st.Slots = slices.Clone(st.Slots)
+	st.Told = slices.Clone(st.Told)
 	st.Calls = maps.Clone(st.Calls)
 	st.given = maps.Clone(st.given)
 	st.Inputs = maps.Clone(st.Inputs)
@@ -93,8 +96,14 @@ func (st *State) apply(e event.Event, at time.Time) {
 		st.Inputs[e.ID] = e.Content
 	case event.PolicyDecided:
 		c := st.Calls[e.Call]
-		c.Tool = e.Tool
+		c.Tool, c.actor = e.Tool, e.Actor
 		st.Calls[e.Call] = c
+	case event.FileRead:
+		st.tell(e.Call, e.SkillID)
+	case event.ResourceRead:
+		if e.Status != "error" && (strings.EqualFold(path.Base(e.Path), "SKILL.md") || strings.HasPrefix(e.SkillID, policy.ServedPrefix)) {
+			st.tell(e.Call, e.SkillID)
+		}
 	case event.ApprovalRequested:
 		c := st.Calls[e.Call]
 		c.Question = policy.Question{ID: e.ID, Code: e.Code, Binds: e.Binds, Scopes: e.Scopes}
@@ -128,6 +137,30 @@ func (st *State) apply(e event.Event, at time.Time) {
 	case event.SkillActivated:
 		st.activate(Activation{SkillActivated: e, At: at})
 	}
+}
+
+// tell notes that the model read the instructions of a skill.
+func (st *State) tell(call, skillID string) {
+	if skillID != "" && st.Calls[call].actor == policy.ByModel && !slices.Contains(st.Told, skillID) {
+		st.Told = append(st.Told, skillID)
+	}
+}
+
+// told returns the skills that only restrict a call: the model read their instructions. The clients
+// of a session without a model load skills as they see fit.
+func (s *Session) told(st *State) (out []policy.Subject) {
+	if s.cfg.ToolsOnly {
+		return nil
+	}
+	for _, id := range st.Told {
+		if _, active := st.active(id); active {
+			continue
+		}
+		if sk, err := s.Snapshot().entry(id); err == nil {
+			out = append(out, sk.Subject())
+		}
+	}
+	return out
 }
 
 func (st *State) activate(a Activation) {

@@ -77,15 +77,25 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*Run, error) {
 	return k, err
 }
 
-// servedSkills returns the skills of servers that are active in the run and its parents. What their
+// servedSkills returns the skills of servers that are active in the run and its parents, or whose
+// instructions a model read. What their
 // text requested may be in the task of a subagent.
 func (r *Run) servedSkills() (out []policy.Subject) {
 	if r.launch.Child != nil {
 		out = slices.Clone(r.launch.Child.Served)
 	}
-	for _, a := range r.session.State().Active {
-		if s := a.Subject(); s.FromServer() && !slices.ContainsFunc(out, func(have policy.Subject) bool { return have.ID == s.ID }) {
+	add := func(s policy.Subject) {
+		if s.FromServer() && !slices.ContainsFunc(out, func(have policy.Subject) bool { return have.ID == s.ID }) {
 			out = append(out, s)
+		}
+	}
+	st := r.session.State()
+	for _, a := range st.Active {
+		add(a.Subject())
+	}
+	for _, id := range st.Told {
+		if sk, err := r.session.Snapshot().Find(id); err == nil {
+			add(sk.Subject())
 		}
 	}
 	return out

@@ -24,9 +24,9 @@ func servedNeed(g *Grants, r Request) *need {
 		return nil
 	}
 	subjects := slices.Clone(r.Active)
-	others := g.Served
+	others := slices.Concat(r.Told, g.Served)
 	if r.Skill != nil {
-		others = append(slices.Clone(others), *r.Skill)
+		others = append(others, *r.Skill)
 	}
 	for _, o := range others {
 		if !slices.ContainsFunc(subjects, func(s Subject) bool { return s.ID == o.ID }) {

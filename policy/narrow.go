@@ -37,10 +37,24 @@ func excludedBy(g *Grants, r Request) (name string, excluded bool) {
 				name, excluded = s.Name, true
 			}
 		case g.Merge == MergeUnion:
-			return "", false
+			return toldExcludes(r)
 		}
 	}
+	if !excluded {
+		return toldExcludes(r)
+	}
 	return name, excluded
+}
+
+// toldExcludes is excludedBy for the skills that the model only read: each of them counts, because
+// none of them may allow what another one does not.
+func toldExcludes(r Request) (name string, excluded bool) {
+	for _, s := range r.Told {
+		if s.Declared && !covered(s, r) && !ownScript(s, r) {
+			return s.Name, true
+		}
+	}
+	return "", false
 }
 
 // ownScript reports whether the request runs a script of the skill itself.

@@ -161,6 +161,7 @@ type Request struct {
 	Effect  Effect
 	Skill   *Subject  // the skill acted on, if any
 	Active  []Subject // active skills, whose allowed-tools may narrow
+	Told    []Subject // skills whose instructions the model read otherwise; they restrict like active ones
 
 	// Commands lists all simple commands of a shell text at any depth, each with its
 	// words. Opaque reports that the text does more (a redirect, an assignment, a

@@ -28,10 +28,16 @@ func (u Rule) applies(r Request) bool {
 			hits++
 		}
 	}
-	if u.Effect == RuleAllow {
-		return hits > 0 && hits == len(all)
+	told := 0
+	for _, s := range r.Told {
+		if match(u.Skill, s.ID, s.Name) {
+			told++
+		}
 	}
-	return hits > 0
+	if u.Effect == RuleAllow {
+		return hits > 0 && hits == len(all) && told == len(r.Told)
+	}
+	return hits+told > 0
 }
 
 // touched is the first rule of an effect that touches the call, or nil.
