@@ -28,9 +28,19 @@ func call(change ...func(*policy.Request)) policy.Request {
 func active(lists ...[]string) func(*policy.Request) {
 	return func(r *policy.Request) {
 		for i, l := range lists {
-			r.Active = append(r.Active, policy.Subject{ID: "s:" + string(rune('a'+i)), Name: string(rune('a' + i)), AllowedTools: l, Declared: l != nil})
+			r.Active = append(r.Active, policy.Subject{ID: "s:" + string(rune('a'+i)), Name: string(rune('a' + i)), Tier: policy.User, AllowedTools: l, Declared: l != nil})
 		}
 	}
+}
+
+// activeOf has the skill a of a tier active.
+func activeOf(tier policy.Tier) func(*policy.Request) {
+	return func(r *policy.Request) { r.Active = []policy.Subject{{ID: "s:a", Name: "a", Tier: tier}} }
+}
+
+// told has a skill whose instructions the model only read.
+func told(name string) func(*policy.Request) {
+	return func(r *policy.Request) { r.Told = []policy.Subject{{ID: "s:" + name, Name: name, Tier: policy.User}} }
 }
 
 func paths(p ...policy.PathUse) func(*policy.Request) {

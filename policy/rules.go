@@ -10,7 +10,8 @@ import (
 )
 
 // applies reports whether a rule's skills match those of the call. A rule that restricts applies if
-// any skill matches. A rule that allows applies only if all match.
+// any skill matches. A rule that allows applies only if all match, those of a workspace or a third
+// party by their IDs: they choose their names themselves.
 func (u Rule) applies(r Request) bool {
 	if u.Skill == "" {
 		return true
@@ -19,21 +20,22 @@ func (u Rule) applies(r Request) bool {
 	if r.Skill != nil {
 		all = append([]Subject{*r.Skill}, all...)
 	}
-	match, hits := MatchSkill, 0
-	if u.Effect == RuleAllow {
-		match = Listed
-	}
-	for _, s := range all {
-		if match(u.Skill, s.ID, s.Name) {
-			hits++
+	matching := func(list []Subject) (n int) {
+		for _, s := range list {
+			name, match := s.Name, MatchSkill
+			if u.Effect == RuleAllow {
+				match = Listed
+				if t := s.Tier.Or(); t == Project || t == ThirdParty {
+					name = ""
+				}
+			}
+			if match(u.Skill, s.ID, name) {
+				n++
+			}
 		}
+		return n
 	}
-	told := 0
-	for _, s := range r.Told {
-		if match(u.Skill, s.ID, s.Name) {
-			told++
-		}
-	}
+	hits, told := matching(all), matching(r.Told)
 	if u.Effect == RuleAllow {
 		return hits > 0 && hits == len(all) && told == len(r.Told)
 	}
