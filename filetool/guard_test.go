@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -66,8 +67,14 @@ func TestGrantOpensItsDotFolderAndNoOther(t *testing.T) {
 	}
 	e.link(e.at("HOME/.ssh/id"), "key")
 	e.link(e.at("HOME/.ssh"), "HOME/.agents/skills/x/keys")
-	for _, p := range []string{"~/.ssh/id", e.path("HOME/.ssh/id"), e.path("HOME/.netrc"), e.path("HOME/.agents/other/y"), e.path("HOME/.ssh/none"),
-		"key", e.path("HOME/.agents/skills/x/keys/id")} {
+	blocked := []string{"~/.ssh/id", e.path("HOME/.ssh/id"), e.path("HOME/.netrc"), e.path("HOME/.agents/other/y"), e.path("HOME/.ssh/none"),
+		"key", e.path("HOME/.agents/skills/x/keys/id")}
+	if runtime.GOOS == "linux" { // file names are case-sensitive
+		e.put("HOME/.Agents/skills/x/y", "secret")
+		e.put("HOME/.agents/Skills/x/y", "secret")
+		blocked = append(blocked, e.path("HOME/.Agents/skills/x/y"), e.path("HOME/.agents/Skills/x/y"))
+	}
+	for _, p := range blocked {
 		for _, tool := range []string{"read_file", "search_files", "list_files", "write_file"} {
 			a := args{"path": p}
 			switch tool {
