@@ -125,12 +125,19 @@ func TestMutationNeedsItsPrecondition(t *testing.T) {
 		{"edit_file", args{"old": "one", "new": "two", "ifMatch": "*"}, "precondition_failed"},
 		{"write_file", args{"content": "two\n", "ifMatch": "*"}, "precondition_failed"},
 		{"write_file", args{"content": "two\n", "ifMatch": ""}, "precondition_required"},
+		{"write_file", args{"content": "two\n", "ifMatch": "sha256:"}, "precondition_failed"},
+		{"edit_file", args{"old": "one", "new": "two", "ifMatch": sum("one\n")[:20]}, "precondition_failed"}, // a prefix of the digest is not enough
 	} {
 		c.a["path"] = "doc.md"
 		e.refuse(c.code, c.tool, c.a)
 		if got := e.content("doc.md"); got != "one\n" {
 			t.Fatalf("%s %v wrote %q", c.tool, c.a, got)
 		}
+	}
+	e.put("empty.md", "")
+	e.refuse("precondition_required", "write_file", args{"path": "empty.md", "content": "two\n"})
+	if got := e.content("empty.md"); got != "" {
+		t.Errorf("the empty file holds %q", got)
 	}
 	shown := e.read("doc.md")
 	if want := "one\n[digest " + sum("one\n") + "]\n"; shown != want {
