@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"sync/atomic"
 	"testing"
 
@@ -97,6 +98,14 @@ func TestNothingOfAThirdPartyStartsWithoutAnApproval(t *testing.T) {
 	w.asked("e", "run_skill_script", nil)
 	if acts.Load() != 2 {
 		t.Errorf("ran %d times, want 2", acts.Load())
+	}
+	// The operator's own call also needs an approval.
+	_, err := w.Call(t.Context(), metier.Call{ID: "f", Tool: "run_skill_script", Args: json.RawMessage(`{}`), Actor: policy.ByOperator})
+	if _, asks := errors.AsType[*metier.NeedsApproval](err); !asks {
+		t.Errorf("the operator's own call did not ask: %v", err)
+	}
+	if acts.Load() != 2 {
+		t.Error("the operator's own call ran without an approval")
 	}
 }
 
