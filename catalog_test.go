@@ -302,6 +302,7 @@ func kept(t *testing.T, profile string) *fixture {
 		"skills/alpha/SKILL.md":  skillFile("alpha", "a"),
 		"skills/loud/SKILL.md":   skillFile("loud", "l", "disable-model-invocation: false", "user-invocable: false"),
 		"skills/quiet/SKILL.md":  skillFile("quiet", "q", "disable-model-invocation: true"),
+		"skills/quoted/SKILL.md": skillFile("quoted", "q", "disable-model-invocation: 'True'"),
 		"skills/denied/SKILL.md": skillFile("denied", "d"),
 		"skills/ruled/SKILL.md":  skillFile("ruled", "r"),
 		"skills/squat/SKILL.md":  skillFile("alpha", "of another folder"),
@@ -368,14 +369,14 @@ func TestSkillsThatModelsMayNotLoadAreNotTold(t *testing.T) {
 			t.Errorf("told %v, in the schema %v", names, enum)
 		}
 		spec, _ := w.spec("load_skill")
-		silent(t, w.Catalog(t.Context()).Text+spec.Description, "quiet")
+		silent(t, w.Catalog(t.Context()).Text+spec.Description, "quiet", "quoted")
 		w.fails("skill_not_found", "load_skill", args{"name": "quiet"})
 		w.fails("skill_not_found", "load_skill", args{"name": "skills:quiet"})
 		for tool, a := range map[string]args{"search_skills": {"query": "testing"}, "list_skills": {}} {
 			if slices.Contains(w.set.Tools.Default, tool) {
 				text := w.works(tool, a).Text()
 				mentions(t, text, "alpha")
-				silent(t, text, "quiet")
+				silent(t, text, "quiet", "quoted")
 			}
 		}
 		w.activate("quiet") // a user may
