@@ -64,9 +64,11 @@ func TestPreloadsAndTheModelsLoadsGoTogether(t *testing.T) {
 		if _, err := w.Activate(t.Context(), "alpha", ""); err != nil {
 			t.Fatal(err)
 		}
-		if _, offered := w.spec(settings.ToolLoadSkill); !offered {
+		spec, offered := w.spec(settings.ToolLoadSkill)
+		if !offered {
 			t.Error("after a preload the model is offered no load_skill")
 		}
+		mentions(t, spec.Description+w.preview().System, "Use when testing beta.") // the model is still shown what it can load
 		w.works("load_skill", args{"name": "beta"})
 		var got []string
 		for _, e := range events[event.SkillActivated](w) {
