@@ -232,6 +232,8 @@ func TestWorkingFolder(t *testing.T) {
 // req: A-147
 func TestBothAllowlists(t *testing.T) {
 	t.Parallel()
+	files := demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho ran\n", "scripts/b.sh": "#!/bin/bash\n"})
+	files["skills/other/SKILL.md"], files["skills/other/scripts/a.sh"] = "---\nname: other\ndescription: Use when others are tried.\n---\n", "#!/bin/bash\n"
 	for _, tt := range []struct {
 		tool, script bool
 		code         string
@@ -242,9 +244,9 @@ func TestBothAllowlists(t *testing.T) {
 				g.Tools = append(g.Tools, "run_skill_script")
 			}
 			if !tt.script {
-				g.Scripts = []string{"demo:scripts/b.sh"} // another one is
+				g.Scripts = []string{"demo:scripts/b.sh", "other:scripts/a.sh"} // other scripts are allowed
 			}
-		}}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho ran\n", "scripts/b.sh": "#!/bin/bash\n"}))
+		}}, files)
 		o := w.run("scripts/a.sh")
 		if o.Code() != tt.code || (len(w.box.jobs) > 0) != (tt.code == "") || strings.Contains(o.Text(), "ran\n") != (tt.code == "") {
 			t.Errorf("%+v: %s, %d jobs: %s", tt, o.Code(), len(w.box.jobs), o.Text())
