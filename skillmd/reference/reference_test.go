@@ -51,6 +51,7 @@ func TestValidateAsTheReferenceTestsItself(t *testing.T) {
 	}{
 		"20 valid":                {"word-count", "name: word-count" + about, "", 0},
 		"24 upper case":           {"WordCount", "name: WordCount" + about, "lowercase", 0},
+		"upper case inside":       {"wordCount", "name: wordCount" + about, "lowercase", 0},
 		"25 name too long":        {strings.Repeat("b", 70), "name: " + strings.Repeat("b", 70) + about, "exceeds 64 character limit (70 chars)", 0},
 		"26 hyphen first":         {"-word-count", "name: -word-count" + about, "cannot start or end with a hyphen", 0},
 		"hyphen last":             {"word-count-", "name: word-count-" + about, "cannot start or end with a hyphen", 0},
