@@ -126,7 +126,7 @@ func TestEveryArtifactMatchesItsSchema(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{"alpha": "Use when counting to one.", "beta": "Use when counting to two."}, described); diff != "" {
 		t.Errorf("descriptions in the registry (-want +got):\n%s", diff)
 	}
-	want := map[string]any{"alpha": map[string]any{"name": "alpha", "description": "Use when counting to one."}, "beta": map[string]any{"name": "beta", "description": "Use when counting to two."}}
+	want := map[string]any{"alpha": map[string]any{"name": "alpha", "description": "Use when counting to one."}, "beta": map[string]any{"name": "beta", "description": "Use when counting to two.", "license": "MIT", "metadata": map[string]any{"author": "Ada"}}}
 	if diff := cmp.Diff(want, front); diff != "" {
 		t.Errorf("frontmatter in the registry (-want +got):\n%s", diff)
 	}

@@ -74,7 +74,7 @@ func skillsFolder(t *testing.T) string {
 		"alpha/templates/page.txt":  "{{one}}\n",
 		"alpha/scripts/count.ts":    "console.log(1)\n",
 		"alpha/notes.txt":           "other\n",
-		"beta/SKILL.md":             "---\nname: beta\ndescription: Use when counting to two.\n---\nCount to two.\n",
+		"beta/SKILL.md":             "---\nname: beta\ndescription: Use when counting to two.\nlicense: MIT\nmetadata:\n  author: Ada\n---\nCount to two.\n",
 	} {
 		path := filepath.Join(root, filepath.FromSlash(name))
 		ok(t, os.MkdirAll(filepath.Dir(path), 0o755))
