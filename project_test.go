@@ -1,7 +1,9 @@
 package metier_test
 
 import (
+	"context"
 	"encoding/json"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -148,10 +150,41 @@ func TestLoadAnswersWithNameAndContent(t *testing.T) {
 	if content := m["content"].(string); content != "# Canary body\n" {
 		t.Errorf("content %q", content)
 	}
+	if diff := cmp.Diff("skills/my-skill", m["skillDirectory"]); diff != "" {
+		t.Errorf("skillDirectory: %s", diff)
+	}
 	w.refusal("skills.load", args{"name": "My Skill", "file_path": "references/a.md"}, "file_path")
 	w = opened(t, project, map[string]string{"skills/lines/SKILL.md": "---\r\nname: lines\r\ndescription: Use when testing.\r\n---\r\n\r\nFirst\r\n\n---\n\nsecond: part\n---\n"})
 	if content := envelope(t, w.works("skills.load", args{"name": "lines"}).Text())["content"]; content != "\r\nFirst\r\n\n---\n\nsecond: part\n---\n" {
 		t.Errorf("content %q", content)
+	}
+
+	// A skill that is not a local file has the name of its source.
+	w = newFixture(t, project, projectFiles())
+	db := w.mount("skills", policy.Project)
+	db.Label, db.Source, db.Root = "db", stored{db.Source}, ""
+	w.roots = []metier.Mount{db}
+	m = envelope(t, w.open().works("skills.load", args{"name": "My Skill"}).Text())
+	if diff := cmp.Diff(map[string]any{"ok": true, "name": "My Skill", "source": "db", "skillDirectory": nil, "content": "# Canary body\n"}, m); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// stored is a source of skills that are not local files.
+type stored struct{ metier.Source }
+
+func (s stored) List(ctx context.Context) iter.Seq2[*metier.Head, error] {
+	return func(yield func(*metier.Head, error) bool) {
+		for h, err := range s.Source.List(ctx) {
+			if h != nil {
+				remote := *h
+				remote.Location, remote.Remote = "", true
+				h = &remote
+			}
+			if !yield(h, err) {
+				return
+			}
+		}
 	}
 }
 
