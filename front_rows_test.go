@@ -450,18 +450,20 @@ func TestProjectSkillsNeedNameAndDescription(t *testing.T) {
 // req: E-019
 func TestTheRestOfTheFileIsTheBody(t *testing.T) {
 	t.Parallel()
-	const body = "\r\n# Title  \n\n---\nname: no\n---\n\ttab \u00a0 é\n```\n---\n```\nno line end"
-	w := opened(t, project, map[string]string{"skills/unit/SKILL.md": "---\nname: unit\ndescription: Use when asked.\n---\n" + body})
-	content, _ := envelope(t, w.works("skills.load", args{"name": "unit"}).Text())["content"].(string)
-	if content != body {
-		t.Errorf("content %q", content)
-	}
-	raw, err := os.ReadFile(w.at("skills/unit/SKILL.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d, _ := skillmd.Parse(raw); string(d.Body) != body {
-		t.Errorf("body %q", d.Body)
+	const short = "\r\n# Title  \n\n---\nname: no\n---\n\ttab \u00a0 é\n```\n---\n```\nno line end"
+	for name, body := range map[string]string{"short": short, "with empty lines at its end": short + "\n\n\r\n\n", "long": short + strings.Repeat("\r\nA line of many.", 20_000)} {
+		w := opened(t, project, map[string]string{"skills/unit/SKILL.md": "---\nname: unit\ndescription: Use when asked.\n---\n" + body})
+		content, _ := envelope(t, w.works("skills.load", args{"name": "unit"}).Text())["content"].(string)
+		if content != body {
+			t.Errorf("%s: content of %d bytes, want %d: %.100q", name, len(content), len(body), content)
+		}
+		raw, err := os.ReadFile(w.at("skills/unit/SKILL.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, _ := skillmd.Parse(raw); string(d.Body) != body {
+			t.Errorf("%s: body of %d bytes, want %d: %.100q", name, len(d.Body), len(body), d.Body)
+		}
 	}
 }
 
