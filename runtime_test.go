@@ -134,6 +134,24 @@ func TestActivationEventHasItsFields(t *testing.T) {
 	if diff := cmp.Diff(want, event.SkillActivated{SkillID: got.SkillID, Name: got.Name, Hash: got.Hash, Source: got.Source, ActivationSource: got.ActivationSource, SessionID: got.SessionID}); diff != "" {
 		t.Error(diff)
 	}
+	for _, tier := range []policy.Tier{policy.Builtin, policy.Org, policy.User, policy.ThirdParty} {
+		w := newFixture(t, runtimeProf, runtimeFiles())
+		w.roots = []metier.Mount{w.mount("skills", tier)}
+		w.open().works(load, args{"name": "one"})
+		if diff := cmp.Diff(tier, one[event.SkillActivated](w).Source); diff != "" {
+			t.Errorf("source: %s", diff)
+		}
+	}
+	// The hash is that of the activated text, even if the file changed after it was listed.
+	w = newFixture(t, runtimeProf, runtimeFiles())
+	w.set.Discover.ResourceIndex, w.set.Activate.DriftBatch = settings.ResourceIndexStart, settings.DriftBatchReload
+	w.open()
+	now := skillFile("one", "Another body.\n")
+	w.put("skills/one/SKILL.md", now)
+	w.works(load, args{"name": "one"})
+	if diff := cmp.Diff(digest.Bytes([]byte(now)), one[event.SkillActivated](w).Hash); diff != "" {
+		t.Errorf("hash of a changed skill: %s", diff)
+	}
 }
 
 // req: C-031
@@ -263,6 +281,13 @@ func TestTraversalIsBlocked(t *testing.T) {
 			t.Errorf("read_file followed %s: %s", p, o.Text())
 		}
 	}
+	linked := newFixture(t, runtimeProf, runtimeFiles()) // links are followed, but not into another skill
+	linked.set.Discover.Symlinks = settings.SymlinksInBounds
+	linked.link("../two", "skills/one/cousin")
+	linked.link("references/a.md", "skills/one/inside.md")
+	linked.open()
+	linked.fails("resource_outside_root", resource, args{"skill": "one", "path": "cousin/SKILL.md"})
+	mentions(t, linked.works(resource, args{"skill": "one", "path": "inside.md"}).Text(), "canary-reference")
 	for _, p := range []string{"references/a.md", "./references/a.md"} { // paths that stay inside are read
 		mentions(t, w.works(resource, args{"skill": "one", "path": p}).Text(), "canary-reference")
 	}
