@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"metier"
 	"metier/agent"
 	"metier/event"
 	"metier/model"
@@ -162,5 +163,42 @@ func TestCalls_ResultsOfTheRunNameTheActiveSkills(t *testing.T) {
 	}
 	if d := cmp.Diff(map[string][]string{"t1.c0 ": {hash}, "t1.c1 call_limit": {hash}}, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// Each event of a call lists all active skills, in the order of their activation.
+//
+// req: C-088
+func TestCalls_EachEventNamesAllActiveSkills(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, "default", map[string]string{"enforcement_mode": string(policy.EnforceExplicit)})
+	w.skill("tone", "Use when writing.", "Be brief.\n")
+	w.skill("guide", "Use when asked.", "Text.\n")
+	w.more, w.grants = []metier.Tool{sensor{name: "careless"}}, []string{"careless"} // its result is withheld, and that decision is recorded
+	w.server.Say(call("careless", `{}`), modeltest.Turn{Text: "done"})
+	w.run("measure", "tone", "guide")
+	var hashes []string
+	got := map[string][]string{}
+	for _, e := range w.events() {
+		call, name, active := "", "", []event.SkillRef(nil)
+		switch e := e.(type) {
+		case event.SkillActivated:
+			hashes = append(hashes, e.Hash)
+		case event.PolicyDecided:
+			call, name, active = e.Call, "decided: "+e.Stage, e.Active
+		case event.ToolCallStarted:
+			call, name, active = e.ID, "started", e.Active
+		case event.ToolResult:
+			call, name, active = e.ID, "returned", e.Active
+		}
+		if call != "t1.c0" { // an activation is a call as well
+			continue
+		}
+		for _, a := range active {
+			got[name] = append(got[name], a.Digest)
+		}
+	}
+	if d := cmp.Diff(map[string][]string{"decided: call": hashes, "started": hashes, "decided: release": hashes, "returned": hashes}, got); d != "" || len(hashes) != 2 {
+		t.Errorf("of %d skills: %s", len(hashes), d)
 	}
 }
