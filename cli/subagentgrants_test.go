@@ -157,7 +157,7 @@ func TestTheManifestOfASubagentIsItsProfileAndHolds(t *testing.T) {
 				results = r.LastResults()
 				return modeltest.Turn{Text: "Counted."}
 			}
-			k.run("--skills-root", "skills", "--subagent-profiles", "subs", "--allow-subagent-profile", "worker", "--allow-tool", "default", "--allow-tool", "run_skill_script", "--allow-tool", "bash",
+			k.run("--skills-root", "skills", "--skill", "open", "--subagent-profiles", "subs", "--allow-subagent-profile", "worker", "--allow-tool", "default", "--allow-tool", "run_skill_script", "--allow-tool", "bash",
 				"--allow-skill-script", "secret:scripts/leak.sh", "--allow-skill-script", "secret:scripts/other.sh", "--set", "scripts="+rule, "--set", "script_network=on")
 			m := subagentOf(t, k.childFolder("t1.c0"))
 			want := []string{"read_file", "list_files", "search_files", "load_skill", "read_skill_resource", "search_skills", "write_file", "edit_file", "run_skill_script"}
@@ -188,6 +188,25 @@ func TestTheManifestOfASubagentIsItsProfileAndHolds(t *testing.T) {
 	}
 }
 
+// The manifest says where the profile's scripts run, for each target.
+//
+// req: A-161
+func TestSubagentManifest_NamesExecutionTarget(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	for target, line := range map[string]string{"sandbox": "", "host": "target: host\n"} {
+		files := named("open")
+		files["skills/open/scripts/a.sh"] = "#!/bin/sh\n"
+		files["subs/runner.yaml"] = "name: runner\ndescription: Runs it.\nskills: [open]\nscripts: [\"open:scripts/a.sh\"]\ntools: [run_skill_script]\n" + line
+		k := newKin(t, files)
+		k.parent, k.child = once(delegate(`{"profile":"runner","task":"Run it."}`)), says("Done.")
+		k.run("--skills-root", "skills", "--subagent-profiles", "subs", "--allow-subagent-profile", "runner", "--allow-tool", "default")
+		if diff := cmp.Diff(target, subagentOf(t, k.childFolder("t1.c0")).ExecutionTarget); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 func browserSkill() map[string]string {
 	out := named("agent-browser", "open")
 	for _, s := range []string{"form-automation", "capture-workflow", "authenticated-session"} {
@@ -214,7 +233,8 @@ func TestTheBrowserProfileHasItsSkillWhereThereIsARegistry(t *testing.T) {
 		}
 		args := []string{"--profile", "cf-harness", "--allow-subagent-profile", "browser"}
 		if registry {
-			args = append(args, "--skills-root", "skills")
+			args = append(args, "--skills-root", "skills", "--allow-tool", "default", "--allow-tool", "run_skill_script",
+				"--allow-skill-script", "agent-browser:scripts/authenticated-session.sh") // a grant of the parent does not extend the profile
 		}
 		k.run(args...)
 		m := subagentOf(t, k.childFolder("t1.c0"))
