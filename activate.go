@@ -421,7 +421,10 @@ func (s *Session) index(ctx context.Context, x *ToolContext, sk Skill) (Skill, e
 		s.keep(id, sk)
 		return sk, nil
 	}
-	x.Record(event.ResourcesIndexed{SkillID: id.String(), Digest: string(sk.Digest), Tree: string(sk.Tree), Files: len(sk.Resources), Registry: now})
+	e := event.ResourcesIndexed{SkillID: id.String(), Digest: string(sk.Digest), Tree: string(sk.Tree), Files: len(sk.Resources), Registry: now}
+	if !slices.Contains(x.events, event.Event(e)) { // a call may ask more than once
+		x.Record(e)
+	}
 	return sk, nil
 }
 

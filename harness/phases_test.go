@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -306,11 +305,14 @@ func TestProgressiveTrace(t *testing.T) {
 			trace = append(trace, "load "+e.SkillID+" "+filepath.Base(e.HostPath))
 		case event.ResourceRead:
 			trace = append(trace, "read "+e.SkillID+" "+e.Path)
+		case event.ResourcesIndexed: // all files of the entry were opened
+			trace = append(trace, "index "+e.SkillID)
 		}
 	}
-	want := []string{"load desk:. HARNESS.md", "read desk:skills SKILLS.md", "read desk:skills/figures SKILLS.md", "load desk:skills/figures/count-rows SKILL.md"}
-	if !slices.Equal(trace, want) {
-		t.Errorf("%q", trace)
+	want := []string{"index desk:.", "load desk:. HARNESS.md", "read desk:skills SKILLS.md", "read desk:skills/figures SKILLS.md",
+		"index desk:skills/figures/count-rows", "load desk:skills/figures/count-rows SKILL.md"}
+	if diff := cmp.Diff(want, trace); diff != "" {
+		t.Error(diff)
 	}
 }
 
