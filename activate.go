@@ -341,7 +341,7 @@ func (s *Session) instructions(raw []byte, sk Skill, sum Digest, args []string, 
 		return text, content, doc.Front, nil
 	}
 	if s.enveloped() && x.call.Actor == policy.ByModel {
-		return text, strings.TrimLeft(content, "\n"), doc.Front, nil
+		return text, content, doc.Front, nil
 	}
 	return text, text, doc.Front, nil
 }

@@ -451,7 +451,7 @@ func TestProjectSkillsNeedNameAndDescription(t *testing.T) {
 func TestTheRestOfTheFileIsTheBody(t *testing.T) {
 	t.Parallel()
 	const short = "\r\n# Title  \n\n---\nname: no\n---\n\ttab \u00a0 é\n```\n---\n```\nno line end"
-	for name, body := range map[string]string{"short": short, "with empty lines at its end": short + "\n\n\r\n\n", "long": short + strings.Repeat("\r\nA line of many.", 20_000)} {
+	for name, body := range map[string]string{"short": short, "with empty lines at its end": short + "\n\n\r\n\n", "after an empty line": "\n\n" + short, "long": short + strings.Repeat("\r\nA line of many.", 20_000)} {
 		w := opened(t, project, map[string]string{"skills/unit/SKILL.md": "---\nname: unit\ndescription: Use when asked.\n---\n" + body})
 		content, _ := envelope(t, w.works("skills.load", args{"name": "unit"}).Text())["content"].(string)
 		if content != body {

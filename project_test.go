@@ -76,7 +76,7 @@ func TestPromptHoldsOnlyAnIndex(t *testing.T) {
 	}
 	silent(t, system, "Canary body", "SKILL.md", w.dir, "my-skill", "references")
 	m := envelope(t, w.works("skills.load", args{"name": "My Skill"}).Text())
-	if m["ok"] != true || m["content"] != "# Canary body\n" {
+	if m["ok"] != true || m["content"] != "\n# Canary body\n" {
 		t.Errorf("%v", m)
 	}
 	if m = envelope(t, w.works("skills.load", args{"name": "next"}).Text()); m["content"] != long {
@@ -147,7 +147,7 @@ func TestLoadAnswersWithNameAndContent(t *testing.T) {
 	if !slices.Equal(keys(m), []string{"content", "name", "ok", "skillDirectory", "source"}) || m["ok"] != true || m["name"] != "My Skill" || m["source"] != "fs" {
 		t.Errorf("%v", m)
 	}
-	if content := m["content"].(string); content != "# Canary body\n" {
+	if content := m["content"].(string); content != "\n# Canary body\n" {
 		t.Errorf("content %q", content)
 	}
 	if diff := cmp.Diff("skills/my-skill", m["skillDirectory"]); diff != "" {
@@ -165,7 +165,7 @@ func TestLoadAnswersWithNameAndContent(t *testing.T) {
 	db.Label, db.Source, db.Root = "db", stored{db.Source}, ""
 	w.roots = []metier.Mount{db}
 	m = envelope(t, w.open().works("skills.load", args{"name": "My Skill"}).Text())
-	if diff := cmp.Diff(map[string]any{"ok": true, "name": "My Skill", "source": "db", "skillDirectory": nil, "content": "# Canary body\n"}, m); diff != "" {
+	if diff := cmp.Diff(map[string]any{"ok": true, "name": "My Skill", "source": "db", "skillDirectory": nil, "content": "\n# Canary body\n"}, m); diff != "" {
 		t.Error(diff)
 	}
 }
