@@ -86,13 +86,16 @@ func (e *Engine) after(d time.Duration) <-chan time.Time {
 	return time.After(d)
 }
 
-// entries reads the entries after the given one.
+// entries reads the entries after the given one. It fails if entries are missing at the end.
 func (e *Engine) entries(ctx context.Context, root, id string, after uint64) (out []record.Entry, err error) {
 	f, err := run.Look(root, id, e.RunOptions())
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = closed(f.Close(), err) }()
+	if err := f.VerifyHead(ctx); err != nil {
+		return nil, err
+	}
 	for en, err := range f.Log().Read(ctx, after+1) {
 		if err != nil {
 			return nil, &metier.Error{Op: "follow", Path: f.Dir(), Kind: metier.KindOf(err), Code: metier.CodeOf(err), Err: err}

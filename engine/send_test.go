@@ -1,7 +1,9 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"metier/config"
 	"metier/engine"
 	"metier/event"
+	"metier/run"
 )
 
 // A message to a finished run is checked against the current skills, like a resume with a message.
@@ -129,6 +132,30 @@ func TestFollow_YieldsEndOfOpenConversation(t *testing.T) {
 	}
 	if err := r.Close(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A record whose end was cut off is not a run under way.
+func TestFollow_ReportsCutRecords(t *testing.T) {
+	t.Parallel()
+	records := t.TempDir()
+	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), engine.Options{})
+	r := finished(t, e, engine.Request{Prompt: "Go.", Artifacts: records, Batch: true, Custom: engine.Custom{Model: replay("turns: [{say: Done.}]")}})
+	log := filepath.Join(r.Dir(), run.FileLog)
+	b, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(b, []byte("\n"))
+	if err := os.WriteFile(log, bytes.Join(lines[:len(lines)-3], nil), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var last error
+	for _, err := range e.Follow(t.Context(), records, r.ID(), 0) {
+		last = err
+	}
+	if diff := cmp.Diff("heads_mismatch", metier.CodeOf(last)); diff != "" {
+		t.Errorf("code of %v (-want +got):\n%s", last, diff)
 	}
 }
 

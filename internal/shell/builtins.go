@@ -211,7 +211,7 @@ func (s *starter) prints(args []word) bool {
 		if args[0].text != "-v" || len(args) < 2 || !args[1].known {
 			return false
 		}
-		s.sets(args[1].text, anything)
+		s.sets(args[1].text, anything, false)
 		args = args[2:]
 	}
 	if len(args) > 0 && args[0].known && args[0].text == "--" {
@@ -239,14 +239,14 @@ func (s *starter) names(builtin string, args []string) bool {
 	valued := map[string]string{"read": "adinNptu", "mapfile": "dnsu", "readarray": "dnsu", "getopts": "", "unset": "", "wait": "p"}[builtin]
 	flags := map[string]string{"read": "ers", "mapfile": "t", "readarray": "t", "unset": "fv", "wait": "nf"}[builtin]
 	if builtin == "getopts" {
-		s.sets("OPTARG", anything)
+		s.sets("OPTARG", anything, false)
 		if len(args) > 0 && args[0] == "--" {
 			args = args[1:]
 		}
 		if len(args) < 2 || strings.HasPrefix(args[0], "-") {
 			return false
 		}
-		s.sets(args[1], anything)
+		s.sets(args[1], anything, false)
 		return true
 	}
 	var names []string
@@ -289,7 +289,7 @@ func (s *starter) names(builtin string, args []string) bool {
 			}
 		case builtin == "unset" && !special(n):
 		default:
-			s.sets(n, anything)
+			s.sets(n, anything, false)
 			s.arrays[n] = s.arrays[n] || builtin != "unset" // for read -a and mapfile
 		}
 	}

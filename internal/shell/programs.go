@@ -2,6 +2,7 @@ package shell
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -179,7 +180,7 @@ func (s *starter) wrapped(g wrapper, words []word, fed bool) {
 		if rest[0].known {
 			v = textual(text)
 		}
-		s.sets(name, v)
+		s.sets(name, v, true)
 		if rest[0].known {
 			s.environment(text)
 		} else if launches(name) {
@@ -306,6 +307,9 @@ func abbreviates(name, options string) bool {
 
 // decides handles a program that decides itself what it starts.
 func (s *starter) decides(words []word, fed bool) {
+	if slices.ContainsFunc(words, func(w word) bool { return strings.HasPrefix(w.text, "--exec-path=") }) {
+		s.unknown() // the commands of git are elsewhere
+	}
 	if namesProgram(words) {
 		s.strict(words, fed)
 		return

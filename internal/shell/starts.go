@@ -217,7 +217,7 @@ func (s *starter) redirects(n *syntax.Stmt) bool {
 	fed := false
 	for _, r := range n.Redirs {
 		if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
-			s.sets(strings.Trim(r.N.Value, "{}"), integral)
+			s.sets(strings.Trim(r.N.Value, "{}"), integral, false)
 		}
 		switch r.Op {
 		case syntax.RdrIn, syntax.RdrInOut, syntax.DplIn, syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
@@ -260,7 +260,7 @@ func (s *starter) visit(n syntax.Node) {
 				v = w
 			}
 		}
-		s.sets(n.Name.Value, v)
+		s.sets(n.Name.Value, v, false)
 	case *syntax.ParamExp:
 		s.expands(n)
 	case *syntax.ArithmExp:

@@ -75,11 +75,15 @@ func textual(s string) int {
 	return named
 }
 
-// sets records that a variable is set to a kind of value.
-func (s *starter) sets(name string, value int) {
+// sets records that a variable is set to a kind of value. assigned: an assignment sets it, whose
+// value passes looks at.
+func (s *starter) sets(name string, value int, assigned bool) {
 	if !identifier(name) || special(name) || launching[name] || value < integral && counted[name] {
 		s.unknown()
 		return
+	}
+	if !assigned && launches(name) { // its value is not looked at
+		s.unknown()
 	}
 	s.searched = s.searched || name == "PATH"
 	if value < integral {
@@ -160,11 +164,11 @@ func (s *starter) assigns(n *syntax.Assign) {
 	if n.Append {
 		v = min(v, content(n.Value))
 	}
-	s.sets(n.Name.Value, v)
+	s.sets(n.Name.Value, v, !n.Append)
 }
 
 // launchers are parts of the names of variables that tell programs which program to start.
-var launchers = regexp.MustCompile("PAGER|EDITOR|VISUAL|BROWSER|OPEN|CLOSE|DIFF|MERGE|SSH|SHELL|COMMAND|CMD|PROG|EXEC|RUNNER|WRAPPER|ASKPASS|HOOK|FILTER|COMPRESS")
+var launchers = regexp.MustCompile("PAGER|EDITOR|VISUAL|BROWSER|OPEN|CLOSE|DIFF|MERGE|SSH|SHELL|COMMAND|CMD|PROG|EXEC|RUNNER|WRAPPER|ASKPASS|HOOK|FILTER|COMPRESS|GREP|MAKEFLAGS|_OPTIONS|PERL5OPT|^GIT_CONFIG|^GIT_EXEC|^COMPILER_|^LD_")
 
 // launches reports whether a program may start what a variable holds.
 func launches(name string) bool { return launchers.MatchString(strings.ToUpper(name)) }
@@ -223,7 +227,7 @@ func (s *starter) declares(n *syntax.DeclClause) {
 			}
 		default:
 			name, text, _ := strings.Cut(w.text, "=")
-			s.sets(name, textual(text))
+			s.sets(name, textual(text), false)
 			if strings.HasPrefix(text, "(") {
 				s.compounds[name] = true
 			}
@@ -279,7 +283,7 @@ func (s *starter) expands(n *syntax.ParamExp) {
 	}
 	switch n.Exp.Op {
 	case syntax.AssignUnset, syntax.AssignUnsetOrNull:
-		s.sets(n.Param.Value, content(n.Exp.Word))
+		s.sets(n.Param.Value, content(n.Exp.Word), false)
 		s.arrays[n.Param.Value] = s.arrays[n.Param.Value] || n.Index != nil
 	case syntax.OtherParamOps:
 		if op := n.Exp.Word.Lit(); op == "" || strings.Trim(op, "QEAaKkuUL") != "" { // not P: the text as a prompt
