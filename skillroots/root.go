@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"metier"
 	"metier/filetool"
@@ -111,7 +112,7 @@ func (r Root) Resolve() (string, error) {
 		}
 		return "", nil
 	}
-	if d, err := os.Open(real); err == nil {
+	if d, err := os.OpenFile(real, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil { // it may be a pipe
 		d.Close()
 	} else if errors.Is(err, fs.ErrPermission) {
 		return "", r.unreadable(op, err)
