@@ -618,11 +618,18 @@ func TestProjectPromptListsFiftyAndClampsThem(t *testing.T) {
 // req: A-002
 func TestCanonicalTreeIsOneSkillWithAllItsFiles(t *testing.T) {
 	t.Parallel()
-	w := opened(t, cfHarness, map[string]string{
+	for _, profile := range both {
+		canonicalTree(t, profile)
+	}
+}
+
+func canonicalTree(t *testing.T, profile string) {
+	t.Helper()
+	w := opened(t, profile, map[string]string{
 		"skills/report/SKILL.md":           skillFile("report", "Read what is needed.\n"),
 		"skills/report/references/form.md": "form", "skills/report/references/deep/more.md": "more",
 		"skills/report/templates/page.html": "<p>", "skills/report/scripts/run.sh": "#!/bin/sh\n", "skills/report/scripts/lib/part.py": "pass\n",
-		"skills/report/assets/logo.svg": "<svg/>", "skills/report/notes.txt": "other", "skills/report/data/table.csv": "a,b\n",
+		"skills/report/assets/logo.svg": "<svg/>", "skills/report/notes.txt": "other", "skills/report/data/table.csv": "a,b\n", "skills/report/assets/.hidden": "x",
 	})
 	all := w.snapshot().All()
 	if len(all) != 1 || all[0].Name != "report" || all[0].State != metier.Loaded {
@@ -637,8 +644,8 @@ func TestCanonicalTreeIsOneSkillWithAllItsFiles(t *testing.T) {
 		got[r.Path] = r.Kind
 	}
 	want := map[string]metier.ResourceKind{"references/form.md": metier.Reference, "references/deep/more.md": metier.Reference, "templates/page.html": metier.Template,
-		"scripts/run.sh": metier.Script, "scripts/lib/part.py": metier.Script, "assets/logo.svg": metier.Asset, "notes.txt": metier.Other, "data/table.csv": metier.Other}
-	delete(got, "SKILL.md") // a separate setting decides whether it is listed
+		"scripts/run.sh": metier.Script, "scripts/lib/part.py": metier.Script, "assets/logo.svg": metier.Asset, "notes.txt": metier.Other, "data/table.csv": metier.Other, "assets/.hidden": metier.Asset}
+	delete(got, "SKILL.md") // listed or not by a setting of its own
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -98,7 +98,7 @@ func TestFilesAreClassedByTheirFirstFolder(t *testing.T) {
 // req: A-022
 func TestAFileWithoutFrontmatterFollowsTheProfile(t *testing.T) {
 	t.Parallel()
-	for profile, want := range map[string]metier.Status{cfHarness: metier.Refused, keen: metier.Loaded, runtimeProf: metier.Refused, project: metier.Refused, "default": metier.Loaded} {
+	for profile, want := range map[string]metier.Status{cfHarness: metier.Refused, keen: metier.Loaded, runtimeProf: metier.Refused, project: metier.Refused, "agent-harness": metier.Refused, "default": metier.Loaded} {
 		_, all := judged(t, profile, map[string]string{"plain": "# Plain\n\nDoes plain things.\n", "usual": skillFile("usual", "")})
 		sk := all["plain"]
 		broken := found(sk, skillmd.Error)
@@ -151,7 +151,7 @@ func TestResourcesAreSortedWithoutTheRootFileAndScriptsSayWhatRunsThem(t *testin
 	t.Parallel()
 	w := newFixture(t, cfHarness, map[string]string{
 		"skills/unit/SKILL.md": skillFile("unit", ""), "skills/unit/scripts/run": "#!/bin/bash\necho\n", "skills/unit/scripts/tool.ts": "x\n",
-		"skills/unit/scripts/what": "x\n", "skills/unit/scripts/bare": "x\n", "skills/unit/scripts/b.py": "x\n",
+		"skills/unit/scripts/what": "x\n", "skills/unit/scripts/bare": "x\n", "skills/unit/scripts/b.py": "x\n", "skills/unit/scripts/crlf": "#!/bin/bash\r\necho\r\n",
 		"skills/unit/scripts/env": "#!/usr/bin/env -S deno run --allow-read\n", "skills/unit/scripts/node.ts": "#!/usr/bin/env node\n", "skills/unit/scripts/awk": "#!/usr/bin/awk -f\n",
 		"skills/unit/scripts/a.py": "#!/usr/bin/env python3\n", "skills/unit/scripts-2/z": "x", "skills/unit/deep/SKILL.md": "x",
 		"skills/unit/B.md": "x", "skills/unit/a.md": "x", "skills/unit/a/é.md": "x", "skills/unit/a/z.md": "x", "skills/unit/a-b": "x",
@@ -176,7 +176,7 @@ func TestResourcesAreSortedWithoutTheRootFileAndScriptsSayWhatRunsThem(t *testin
 			scripts[r.Path] = *r.Script
 		}
 	}
-	if want := []string{"B.md", "a-b", "a.md", "a/z.md", "a/é.md"}; len(paths) != 16 || !slices.Equal(paths[:5], want) || !slices.IsSorted(paths) {
+	if want := []string{"B.md", "a-b", "a.md", "a/z.md", "a/é.md"}; len(paths) != 17 || !slices.Equal(paths[:5], want) || !slices.IsSorted(paths) {
 		t.Errorf("paths %q", paths)
 	}
 	if !slices.Contains(paths, "deep/SKILL.md") {
@@ -195,6 +195,7 @@ func TestResourcesAreSortedWithoutTheRootFileAndScriptsSayWhatRunsThem(t *testin
 		"scripts/awk":     {Shebang: "#!/usr/bin/awk -f", Runtime: "shebang"},
 		"scripts/bare":    {Executable: runtime.GOOS != "windows", Runtime: "unknown"},
 		"scripts/a.py":    {Shebang: "#!/usr/bin/env python3", Runtime: "python3"},
+		"scripts/crlf":    {Shebang: "#!/bin/bash", Runtime: "bash"},
 	}
 	if diff := cmp.Diff(want, scripts); diff != "" {
 		t.Error(diff)

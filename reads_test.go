@@ -400,73 +400,79 @@ func TestTextIsBounded(t *testing.T) {
 // req: A-055
 func TestReadCapsComeFromTheSettings(t *testing.T) {
 	t.Parallel()
-	w := opened(t, cfHarness, map[string]string{"skills/big/SKILL.md": skillFile("big", "x"), "skills/big/a.txt": strings.Repeat("x", 300_000)})
-	for asked, want := range map[int]int{0: 64_000, 1: 1, 256_000: 256_000, 999_999: 256_000} {
-		a := args{"skill": "big", "path": "a.txt"}
-		if asked > 0 {
-			a["maxBytes"] = asked
+	inBoth(t, func(t *testing.T, profile string) {
+		w := opened(t, profile, map[string]string{"skills/big/SKILL.md": skillFile("big", "x"), "skills/big/a.txt": strings.Repeat("x", 300_000)})
+		for asked, want := range map[int]int{0: 64_000, 1: 1, 256_000: 256_000, 999_999: 256_000} {
+			a := args{"skill": "big", "path": "a.txt"}
+			if asked > 0 {
+				a["maxBytes"] = asked
+			}
+			o := w.works(resourceCall, a)
+			if r := reading(t, o); r.MaxBytes != want || !r.Truncated || !strings.Contains(o.Text(), ">\n"+strings.Repeat("x", want)+"\n<") {
+				t.Errorf("asked for %d: %+v", asked, r)
+			}
 		}
-		o := w.works(resourceCall, a)
-		if r := reading(t, o); r.MaxBytes != want || strings.Count(o.Text(), "xx") < want/2 {
-			t.Errorf("asked for %d: %d", asked, r.MaxBytes)
-		}
-	}
+	})
 }
 
 // req
 func TestBinaryIsMetadataOnly(t *testing.T) {
 	t.Parallel()
-	w := opened(t, cfHarness, guide())
-	sum := digest.Bytes([]byte("\x00\x9f\x92\x96"))
-	for name, o := range map[string]interface {
-		Text() string
-		Detail() json.RawMessage
-	}{
-		"resource tool": w.works(resourceCall, args{"skill": "guide", "path": "assets/logo.png"}),
-		"load tool":     w.works("load_skill", args{"name": "guide", "file_path": "assets/logo.png"}),
-	} {
-		mentions(t, o.Text(), "binary", "4 bytes", sum)
-		var detail map[string]any
-		if err := json.Unmarshal(o.Detail(), &detail); err != nil {
-			t.Fatal(err)
-		}
-		if detail["status"] != "binary" {
-			t.Errorf("%s: %v", name, detail)
-		}
-		if detail["observedSizeBytes"] != 4.0 || detail["observedDigest"] != sum || detail["isText"] != false {
-			t.Errorf("%s: %v, want 4 bytes of %s", name, detail, sum)
-		}
-		for _, key := range []string{"content", "text", "encoding"} {
-			if _, has := detail[key]; has {
-				t.Errorf("%s: the output has a field %s", name, key)
+	inBoth(t, func(t *testing.T, profile string) {
+		w := opened(t, profile, guide())
+		sum := digest.Bytes([]byte("\x00\x9f\x92\x96"))
+		for name, o := range map[string]interface {
+			Text() string
+			Detail() json.RawMessage
+		}{
+			"resource tool": w.works(resourceCall, args{"skill": "guide", "path": "assets/logo.png"}),
+			"load tool":     w.works("load_skill", args{"name": "guide", "file_path": "assets/logo.png"}),
+		} {
+			mentions(t, o.Text(), "binary", "4 bytes")
+			if profile == cfHarness { // show_digest
+				mentions(t, o.Text(), sum)
+			}
+			var detail map[string]any
+			if err := json.Unmarshal(o.Detail(), &detail); err != nil {
+				t.Fatal(err)
+			}
+			if detail["status"] != "binary" {
+				t.Errorf("%s: %v", name, detail)
+			}
+			if detail["observedSizeBytes"] != 4.0 || detail["observedDigest"] != sum || detail["isText"] != false {
+				t.Errorf("%s: %v, want 4 bytes of %s", name, detail, sum)
+			}
+			for _, key := range []string{"content", "text", "encoding"} {
+				if _, has := detail[key]; has {
+					t.Errorf("%s: the output has a field %s", name, key)
+				}
 			}
 		}
-	}
-	for _, e := range events[event.ResourceRead](w) {
-		if e.Status != "binary" || e.ContentKind != "binary" || e.ObservedDigest != sum {
-			t.Errorf("record: %+v", e)
-		}
-	}
-	for _, r := range events[event.ToolResult](w) {
-		silent(t, w.blob(r.Content), "\x9f\x92", "AJ+S")
-	}
-	// One NUL is enough, even far from the start, and so is one byte that is not
-	// UTF-8.
-	long := strings.Repeat("é", 4095) // a character may cross the end of the part that is checked
-	files := map[string]string{"skills/kinds/SKILL.md": skillFile("kinds", ""), "skills/kinds/nul": "canary\x00", "skills/kinds/latin": "canary caf\xe9", "skills/kinds/last": long + "a\x00", "skills/kinds/utf8": long + "aé"}
-	w = opened(t, cfHarness, files)
-	for file, want := range map[string]string{"nul": "binary", "latin": "binary", "last": "binary", "utf8": "text"} {
-		o := w.works(resourceCall, args{"skill": "kinds", "path": file})
-		if got := last[event.ResourceRead](w).ContentKind; got != want || (reading(t, o).Status == "binary") != (want == "binary") {
-			t.Errorf("%s: %q, want %q", file, got, want)
-		}
-		silent(t, o.Text(), "canary")
-		for _, r := range w.registry().Skills[0].Resources {
-			if r.Path == file && r.ContentKind != want {
-				t.Errorf("the registry has %s as %q, want %q", file, r.ContentKind, want)
+		for _, e := range events[event.ResourceRead](w) {
+			if e.Status != "binary" || e.ContentKind != "binary" || e.ObservedDigest != sum {
+				t.Errorf("record: %+v", e)
 			}
 		}
-	}
+		for _, r := range events[event.ToolResult](w) {
+			silent(t, w.blob(r.Content), "\x9f\x92", "AJ+S")
+		}
+		// A NUL is enough, also far from the start, and so is one byte that is no UTF-8.
+		long := strings.Repeat("é", 4095) // a character may lie across the end of what is looked at
+		files := map[string]string{"skills/kinds/SKILL.md": skillFile("kinds", ""), "skills/kinds/nul": "canary\x00", "skills/kinds/latin": "canary caf\xe9", "skills/kinds/last": long + "a\x00", "skills/kinds/utf8": long + "aé"}
+		w = opened(t, profile, files)
+		for file, want := range map[string]string{"nul": "binary", "latin": "binary", "last": "binary", "utf8": "text"} {
+			o := w.works(resourceCall, args{"skill": "kinds", "path": file})
+			if got := last[event.ResourceRead](w).ContentKind; got != want || (reading(t, o).Status == "binary") != (want == "binary") {
+				t.Errorf("%s: %q, want %q", file, got, want)
+			}
+			silent(t, o.Text(), "canary")
+			for _, r := range w.registry().Skills[0].Resources {
+				if r.Path == file && r.ContentKind != want {
+					t.Errorf("the registry has %s as %q, want %q", file, r.ContentKind, want)
+				}
+			}
+		}
+	})
 }
 
 // req

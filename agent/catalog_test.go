@@ -144,10 +144,27 @@ func TestWithoutSkillsNothingIsAdded(t *testing.T) {
 // req: A-001
 func TestFiftySkillsCostTheCatalogAlone(t *testing.T) {
 	t.Parallel()
+	for name, c := range map[string]struct {
+		profile  string
+		override map[string]string
+		budget   int // in tokens
+	}{
+		"a budget of the operator":   {"cf-harness", map[string]string{"catalog_budget": "1500"}, 1500},
+		"the default budget":         {"default", nil, 4000},
+		"a limit of each entry only": {"cf-harness", nil, 50 * 1200 / 4}, // 1,024 characters of a description, and the name
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fiftySkills(t, c.profile, c.override, c.budget)
+		})
+	}
+}
+
+func fiftySkills(t *testing.T, profile string, override map[string]string, budget int) {
 	size := func(skills int) (sent int, text string) {
-		w := newFixture(t, "cf-harness", map[string]string{"catalog_budget": "1500"})
+		w := newFixture(t, profile, override)
 		for i := range skills {
-			w.skill(fmt.Sprintf("s%02d", i), "Does one thing. Use when that thing is asked for. "+strings.Repeat("More words. ", 30), strings.Repeat("Body of a skill.\n", 1200))
+			w.skill(fmt.Sprintf("s%02d", i), "Does one thing. Use when that thing is asked for. "+strings.Repeat("More words. ", 120), strings.Repeat("Body of a skill.\n", 1200))
 			w.file(fmt.Sprintf(".agents/skills/s%02d/references/doc.md", i), strings.Repeat("Reference of a skill.\n", 1000))
 		}
 		w.server.Say(modeltest.Turn{Text: "done"})
@@ -157,7 +174,7 @@ func TestFiftySkillsCostTheCatalogAlone(t *testing.T) {
 			t.Error("the first request carries a skill's files")
 		}
 		for _, e := range recorded[event.CatalogSent](w) {
-			if e.Tokens > 1500 {
+			if e.Tokens > budget {
 				t.Errorf("the catalog has %d tokens, over its budget", e.Tokens)
 			}
 			if b, err := w.log.Open(t.Context(), e.Text); err == nil {
@@ -174,7 +191,7 @@ func TestFiftySkillsCostTheCatalogAlone(t *testing.T) {
 	}
 	one, of1 := size(1)
 	fifty, of50 := size(50)
-	if of50 == "" || len(of50) > 4*1500 {
+	if of50 == "" || len(of50) > 4*budget {
 		t.Fatalf("the catalog of fifty has %d bytes", len(of50))
 	}
 	// JSON escapes some of its letters, and the tool's schema lists the names.

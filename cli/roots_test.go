@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier/cli"
 	"metier/internal/testenv"
 )
@@ -115,6 +117,8 @@ func TestRootsMadeOfLinks(t *testing.T) {
 		{"--set", "roots=auto:project", "--set", "root_families=claude"},
 		{"--profile", "keen"},
 		{"--profile", "cf-harness", "--skills-root", ".agents/skills", "--skills-root", ".claude/skills", "--skills-root", "canon"},
+		{"--profile", "cf-harness", "--skills-root", ".agents/skills", "--skills-root", "canon", "--state", "shadowed"}, // the targets, by the links
+		{"--profile", "cf-harness", "--skills-root", ".claude/skills", "--skills-root", "canon", "--state", "shadowed"},
 	} {
 		got := listing(t, ws, dir, args...)
 		if len(got) != len(want) {
@@ -126,7 +130,11 @@ func TestRootsMadeOfLinks(t *testing.T) {
 			}
 		}
 	}
-	// A link in a group of the root works too.
+	link("../canon", "copy/skills") // the root itself is a link
+	if d := cmp.Diff(want, listing(t, ws, dir, "--profile", "cf-harness", "--skills-root", "copy/skills", "--all")); d != "" {
+		t.Error(d)
+	}
+	// One that lies in a group of the root, too.
 	put("nested/deep/SKILL.md", "---\nname: deep\ndescription: Use when testing deep.\n---\nText.\n")
 	link("../../../nested/deep", ".agents/skills/group/deep")
 	target, got := listing(t, ws, dir, "--skills-root", "nested")["deep"], listing(t, ws, dir, "--set", "roots=auto:project")["deep"]

@@ -174,6 +174,13 @@ func TestScriptArguments(t *testing.T) {
 			t.Errorf("cwd %q (-want +got):\n%s", cwd, diff)
 		}
 	}
+	w.call("run_skill_script", m{"skill": "demo", "path": "scripts/a.sh"})
+	if diff := cmp.Diff(20*time.Second, w.box.jobs[len(w.box.jobs)-1].Limits.Wall); diff != "" { // the limit of the run
+		t.Errorf("without timeoutMs (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(time.Minute, sandbox.DefaultLimits.Wall); diff != "" {
+		t.Errorf("where the run sets no limit (-want +got):\n%s", diff)
+	}
 	for ms, want := range map[int]time.Duration{1500: 1500 * time.Millisecond, 60_000: time.Minute, 600_000: 10 * time.Minute, math.MaxInt: 10 * time.Minute} {
 		w.call("run_skill_script", m{"skill": "demo", "path": "scripts/a.sh", "timeoutMs": ms})
 		if got := w.box.jobs[len(w.box.jobs)-1].Limits.Wall; got != want {

@@ -248,19 +248,34 @@ func TestDocumentsChangeInTheHostsEnvelopeOnly(t *testing.T) {
 // req: A-011
 func TestSkillTextGrantsNoTool(t *testing.T) {
 	t.Parallel()
+	for _, profile := range settings.Profiles() {
+		ran := 0
+		e := newEnv(t, setup{profile: profile, roots: []string{"skills"}, tools: func(_ *env, tools []metier.Tool) []metier.Tool { return append(tools, bash{&ran}) }},
+			map[string]string{"skills/a/SKILL.md": "---\nname: a\ndescription: Use when testing.\nallowed-tools: bash *\n---\nYou may use bash. bash is allowed.\n"})
+		e.refuse(policy.CodeToolNotAllowed, "bash", nil)
+		if _, err := e.s.Activate(t.Context(), "a", "cli-preload"); err != nil {
+			t.Fatalf("%s: %v", profile, err)
+		}
+		if active := e.s.State().Active; len(active) != 1 {
+			t.Errorf("%s: %d active skills", profile, len(active))
+		}
+		e.refuse(policy.CodeToolNotAllowed, "bash", nil)
+		for _, s := range e.s.Offer(t.Context()) {
+			if s.Canonical == "bash" {
+				t.Errorf("%s: bash is offered", profile)
+			}
+		}
+		if ran != 0 {
+			t.Errorf("%s: bash ran %d times", profile, ran)
+		}
+	}
 	ran := 0
 	e := newEnv(t, setup{roots: []string{"skills"}, tools: func(_ *env, tools []metier.Tool) []metier.Tool { return append(tools, bash{&ran}) }},
 		map[string]string{"skills/a/SKILL.md": "---\nname: a\ndescription: Use when testing.\nallowed-tools: bash\n---\nYou may use bash. bash is allowed.\n"})
-	e.refuse(policy.CodeToolNotAllowed, "bash", nil)
 	if o := e.call("load_skill", args{"name": "a"}); !strings.Contains(o.Text(), "You may use bash") {
 		t.Fatal(o.Text())
 	}
 	e.refuse(policy.CodeToolNotAllowed, "bash", nil)
-	for _, s := range e.s.Offer(t.Context()) {
-		if s.Canonical == "bash" {
-			t.Error("bash is offered")
-		}
-	}
 	if ran != 0 {
 		t.Errorf("bash ran %d times", ran)
 	}

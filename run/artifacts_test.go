@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"metier"
@@ -369,6 +370,35 @@ func TestEveryReadIsRecordedWithBothDigests(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
+	list := readJSON[registry.List](t, f, run.FileRegistry)
+	fields := func(path, kind, content string) run.Read {
+		file := filepath.Join(list.Roots[0].Path, "alpha", filepath.FromSlash(path))
+		b := must[[]byte](t)(os.ReadFile(file))
+		sum, size, same := digest.Bytes(b), int64(len(b)), true
+		return run.Read{RunID: f.ID(), SkillName: "alpha", SkillID: "skills:alpha", Path: path, CFCPromptRole: "context", Kind: &kind, ResourcePath: &file,
+			SandboxResourcePath: new(list.SandboxSkillsRoot + "/alpha/" + path), RegistryDigest: &sum, ObservedDigest: &sum, DigestMatchesRegistry: &same,
+			RegistrySizeBytes: &size, ObservedSizeBytes: &size, ContentKind: &content, Diagnostics: json.RawMessage("[]")}
+	}
+	text, logo := fields("references/guide.md", "reference", "text"), fields("assets/logo.bin", "asset", "binary")
+	text.OutputID, text.Status, text.MaxBytes, text.Truncated = "t1.c2", "read", 3, true
+	logo.OutputID, logo.Status, logo.MaxBytes = "t1.c3", "binary", 64000
+	missing := run.Read{OutputID: "t1.c4", RunID: f.ID(), SkillName: "alpha", SkillID: "skills:alpha", Path: "references/none.md", Status: "error", CFCPromptRole: "context",
+		Kind: text.Kind, MaxBytes: 64000, Diagnostics: json.RawMessage("[]"), Error: &run.Failure{Code: "resource_not_indexed"}}
+	for i, want := range []run.Read{text, logo, missing} {
+		all := map[string]run.Read{"reads": readJSON[run.Reads](t, f, run.FileReads).Reads[i],
+			"tool output": readJSON[run.Output](t, f, "tool-outputs/"+want.OutputID+"-read_skill_resource.json").Reads[0]}
+		for name, got := range all {
+			if _, err := time.Parse(time.RFC3339, got.ReadAt); err != nil {
+				t.Errorf("%s of %s: %v", name, want.OutputID, err)
+			}
+			if got.Error != nil && got.Error.Message == "" {
+				t.Errorf("%s of %s has no message", name, want.OutputID)
+			}
+			if d := cmp.Diff(want, got, cmpopts.IgnoreFields(run.Read{}, "ReadAt", "Error.Message")); d != "" {
+				t.Errorf("%s of %s: %s", name, want.OutputID, d)
+			}
+		}
+	}
 	out := readJSON[run.Output](t, f, "tool-outputs/t1.c2-read_skill_resource.json")
 	if len(out.Reads) != 1 || out.Reads[0].RegistryDigest == nil || out.Reads[0].ObservedDigest == nil || *out.Reads[0].RegistryDigest != *out.Reads[0].ObservedDigest {
 		t.Errorf("the tool output does not hold both digests: %+v", out.Reads)
@@ -582,7 +612,7 @@ func TestARunWithoutSkillsHasNoSkillArtifacts(t *testing.T) {
 
 // If a read differs from the registry, the list of reads and the tool output contain both digests.
 //
-// req
+// req
 func TestRead_ChangedFileHasBothDigests(t *testing.T) {
 	t.Parallel()
 	f, a := create(t, t.TempDir(), "changed", nil)

@@ -353,6 +353,7 @@ func TestChangesAreTold(t *testing.T) {
 	}
 }
 
+// req: A-030
 func TestPromptsAreTheSkillsOfPeople(t *testing.T) {
 	t.Parallel()
 	w := start(t, library, denied)

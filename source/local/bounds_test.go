@@ -197,7 +197,12 @@ func TestEachReasonForAMissingFileHasItsCode(t *testing.T) {
 	put(t, s, "zz/1.md", "x")
 	put(t, s, "zz/2.md", "x")
 	put(t, s, "zz/3.md", "x")
+	put(t, s, "closed/x.md", "x")
+	chmod(t, filepath.Join(s, "closed"), 0)
 	set := defaults(t)
+	if set.Discover.MaxResources != 2000 {
+		t.Errorf("by default %d files of a skill are indexed", set.Discover.MaxResources)
+	}
 	set.Discover.MaxResources = 3 // SKILL.md, locked.md and one of the three
 	set.Discover.ResourceIndex = settings.ResourceIndexStart
 	snap := built(t, filepath.Join(dir, "root"), set)
@@ -209,7 +214,7 @@ func TestEachReasonForAMissingFileHasItsCode(t *testing.T) {
 		}
 		got = append(got, filepath.ToSlash(rel)+" "+d.Code)
 	}
-	want(t, got, ". resource-file-limit-exceeded", "dead.md unresolvable-skill-resource", "locked.md unreadable-skill-resource", "out.md skill-resource-outside-root")
+	want(t, got, ". resource-file-limit-exceeded", "closed unreadable-skill-resource-directory", "dead.md unresolvable-skill-resource", "locked.md unreadable-skill-resource", "out.md skill-resource-outside-root")
 	sk, err := snap.Find("s")
 	if err != nil {
 		t.Fatal(err)

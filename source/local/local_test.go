@@ -565,10 +565,31 @@ func TestResourceLimits(t *testing.T) {
 		t.Errorf("%d files, %v", len(m.Files), codes(m.Diagnostics))
 	}
 	put(t, s, "A/b/c/deep", "x")
+	at := func(m metier.Manifest) []string {
+		var out []string
+		for _, d := range m.Diagnostics {
+			out = append(out, strings.TrimPrefix(filepath.ToSlash(d.Path), filepath.ToSlash(s)+"/")+" "+d.Code)
+		}
+		return out
+	}
 	m = manifest(&local.Options{MaxResourceDepth: 2, MaxResourceFiles: 9999})
-	want(t, codes(m.Diagnostics), "max-depth-exceeded")
+	want(t, at(m), "A/b/c max-depth-exceeded")
 	m = manifest(&local.Options{MaxResourceDirs: 2, MaxResourceFiles: 9999})
-	want(t, codes(m.Diagnostics), "scan-limit-exceeded")
+	want(t, at(m), "A/b scan-limit-exceeded")
+	// The defaults: folders eight deep, and a thousand of them.
+	put(t, s, "1/2/3/4/5/6/7/8/last", "x")
+	put(t, s, "1/2/3/4/5/6/7/8/9/deep", "x")
+	m = manifest(&local.Options{MaxResourceFiles: 9999})
+	want(t, at(m), "1/2/3/4/5/6/7/8/9 max-depth-exceeded")
+	if !slices.ContainsFunc(m.Files, func(f metier.File) bool { return f.Path == "1/2/3/4/5/6/7/8/last" }) {
+		t.Error("the eighth folder is not read")
+	}
+	for i := range 988 { // the skill's folder, A with two below it and eight of 1 are there already
+		put(t, s, fmt.Sprintf("1/%03d/x", i), "x")
+	}
+	want(t, at(manifest(&local.Options{MaxResourceFiles: 9999})), "1/2/3/4/5/6/7/8/9 max-depth-exceeded")
+	put(t, s, "1/2/3/4/5/6/7/one-more/x", "x")
+	want(t, at(manifest(&local.Options{MaxResourceFiles: 9999})), "1/2/3/4/5/6/7/8/9 max-depth-exceeded", "1/2/3/4/5/6/7/one-more scan-limit-exceeded")
 }
 
 func TestByteLimits(t *testing.T) {
