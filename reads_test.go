@@ -191,6 +191,7 @@ func TestResourceArgumentsAreStrict(t *testing.T) {
 		t.Errorf("the schema refuses %v: %v", good, err)
 	}
 	w.works(resourceCall, good)
+	mentions(t, w.works(resourceCall, args{"skill": "guide", "path": "references/twenty", "maxBytes": 7}).Text(), ">\n1234567\n<")
 	for name, bad := range map[string]args{
 		"unknown key":        {"skill": "guide", "path": "references/a.md", "encoding": "utf-8"},
 		"another's offset":   {"skill": "guide", "path": "references/a.md", "offset": 1},
@@ -220,7 +221,7 @@ func TestResourceArgumentsAreStrict(t *testing.T) {
 	if err := metier.DecodeArgs([]byte(`{"skill":"guide","skill":"other"}`), &into); metier.CodeOf(err) != "invalid_arguments" {
 		t.Errorf("a key that is there twice: %v, %+v", err, into)
 	}
-	if n := len(events[event.ToolCallStarted](w)); n != 1 {
+	if n := len(events[event.ToolCallStarted](w)); n != 2 {
 		t.Errorf("%d calls began", n)
 	}
 }
@@ -466,6 +467,10 @@ func TestBinaryIsMetadataOnly(t *testing.T) {
 				t.Errorf("%s: %q, want %q", file, got, want)
 			}
 			silent(t, o.Text(), "canary")
+			if want == "binary" {
+				mentions(t, o.Text(), file+" is a binary file: ", "Its content is not shown.")
+				silent(t, string(o.Detail()), "encoding")
+			}
 			for _, r := range w.registry().Skills[0].Resources {
 				if r.Path == file && r.ContentKind != want {
 					t.Errorf("the registry has %s as %q, want %q", file, r.ContentKind, want)

@@ -50,6 +50,8 @@ func TestASubagentBeginsWithNoSkillsButThoseItWasGiven(t *testing.T) {
 		want                  []string
 	}{
 		{"nothing is named", "listed", "", nil},
+		{"nothing is set or named", "", "", nil},
+		{"nothing is set or named in cf-harness", "", "", nil},
 		{"one is named", "listed", `["other"]`, []string{"other subagent-inherit"}},
 		{"two are named", "listed", `["other","open"]`, []string{"other subagent-inherit", "open subagent-inherit"}},
 		{"all of its parent's", "all", "", []string{"open subagent-inherit"}},
@@ -69,7 +71,14 @@ func TestASubagentBeginsWithNoSkillsButThoseItWasGiven(t *testing.T) {
 				asked = prompt(r)
 				return modeltest.Turn{Text: "Looked."}
 			}
-			k.run("--skills-root", "skills", "--skill", "open", "--allow-tool", "default", "--allow-subagent-profile", "default", "--set", "inherit="+c.inherit)
+			flags := []string{"--skills-root", "skills", "--skill", "open", "--allow-tool", "default", "--allow-subagent-profile", "default"}
+			if strings.HasSuffix(c.name, " in cf-harness") {
+				flags = append(flags, "--profile", "cf-harness")
+			}
+			if c.inherit != "" {
+				flags = append(flags, "--set", "inherit="+c.inherit)
+			}
+			k.run(flags...)
 			if got := k.activations(k.folder()); !slices.Equal(got, []string{"open cli-preload"}) {
 				t.Errorf("the parent's activations: %q", got)
 			}

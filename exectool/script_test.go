@@ -93,7 +93,18 @@ func TestOutputStaysInItsElement(t *testing.T) {
 // req: A-017
 func TestActivationStartsNothing(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t, setup{grants: func(g *policy.Grants) { g.Scripts = nil }}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\ntouch /workspace/canary\n"}))
+	for _, profile := range []string{settings.DefaultProfile, cfHarness} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			activationStartsNothing(t, profile)
+		})
+	}
+}
+
+func activationStartsNothing(t *testing.T, profile string) {
+	w := newFixture(t, setup{profile: profile, grants: func(g *policy.Grants) {
+		g.Scripts = []string{"demo:scripts/b.sh", "other:scripts/a.sh", "demo:scripts/*", "demo:scripts/", "demo:scripts/a.sh.sh", "demo", "*"} // none is this script
+	}}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\ntouch /workspace/canary\n"}))
 	if len(w.s.State().Active) != 1 {
 		t.Fatal("the skill is not active")
 	}
@@ -107,10 +118,13 @@ func TestActivationStartsNothing(t *testing.T) {
 		t.Errorf("%v", w.box.jobs)
 	}
 	w.refuses("script_not_allowlisted", w.run("scripts/a.sh"))
+	if len(w.box.jobs) > 0 {
+		t.Errorf("a refused script ran: %v", w.box.jobs)
+	}
 	if _, err := os.Stat(filepath.Join(w.dir, "canary")); err == nil {
 		t.Error("the script ran")
 	}
-	w = newFixture(t, setup{}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\ntouch /workspace/canary\n"}))
+	w = newFixture(t, setup{profile: profile}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\ntouch /workspace/canary\n"}))
 	w.call("load_skill", map[string]string{"name": "demo"})
 	if len(w.s.State().Active) != 1 || len(w.box.jobs) > 0 {
 		t.Errorf("the operator allows the script, and activation ran %v", w.box.jobs)
@@ -164,8 +178,11 @@ func TestScriptArguments(t *testing.T) {
 			t.Errorf("%s: %q", name, o.Code())
 		}
 	}
-	if o, _ := w.call("run_skill_script", m{"skill": "demo", "path": "scripts/a.sh", "args": []string{"x"}, "cwd": "/workspace", "timeoutMs": 60000}); o.Code() != "" {
+	if o, _ := w.call("run_skill_script", m{"skill": "demo", "path": "scripts/a.sh", "args": []string{"x", "-y z"}, "cwd": "/workspace", "timeoutMs": 60000}); o.Code() != "" {
 		t.Errorf("%s", o.Text())
+	}
+	if argv := w.box.jobs[len(w.box.jobs)-1].Argv; !slices.Equal(argv[len(argv)-2:], []string{"x", "-y z"}) {
+		t.Errorf("argv %q", argv)
 	}
 	w.put("sub/a.txt", "a\n")
 	for cwd, want := range map[string]string{"sub": "/workspace/sub", "": "/workspace"} {
