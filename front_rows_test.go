@@ -149,13 +149,22 @@ func TestWithoutNameOrDescriptionASkillIsNotInTheCatalog(t *testing.T) {
 // req
 func TestResourcesAreSortedWithoutTheRootFileAndScriptsSayWhatRunsThem(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t, cfHarness, map[string]string{
+	byEnding := map[string]string{".js": "deno", ".mjs": "deno", ".mts": "deno", ".rb": "ruby", ".go": "go", ".pl": "perl", ".ps1": "pwsh", ".sh": "unknown"}
+	files := map[string]string{
 		"skills/unit/SKILL.md": skillFile("unit", ""), "skills/unit/scripts/run": "#!/bin/bash\necho\n", "skills/unit/scripts/tool.ts": "x\n",
 		"skills/unit/scripts/what": "x\n", "skills/unit/scripts/bare": "x\n", "skills/unit/scripts/b.py": "x\n", "skills/unit/scripts/crlf": "#!/bin/bash\r\necho\r\n",
 		"skills/unit/scripts/env": "#!/usr/bin/env -S deno run --allow-read\n", "skills/unit/scripts/node.ts": "#!/usr/bin/env node\n", "skills/unit/scripts/awk": "#!/usr/bin/awk -f\n",
 		"skills/unit/scripts/a.py": "#!/usr/bin/env python3\n", "skills/unit/scripts-2/z": "x", "skills/unit/deep/SKILL.md": "x",
 		"skills/unit/B.md": "x", "skills/unit/a.md": "x", "skills/unit/a/é.md": "x", "skills/unit/a/z.md": "x", "skills/unit/a-b": "x",
-	})
+	}
+	for ending := range byEnding {
+		files["skills/unit/scripts/plain"+ending] = "x\n"
+	}
+	byShebang := map[string]string{"sh": "sh", "ruby": "ruby", "perl": "perl", "pwsh": "pwsh", "python": "python3"}
+	for program := range byShebang {
+		files["skills/unit/scripts/with-"+program] = "#!/usr/bin/" + program + "\n"
+	}
+	w := newFixture(t, cfHarness, files)
 	for _, name := range []string{"run", "bare"} {
 		if err := os.Chmod(w.at("skills/unit/scripts/"+name), 0o755); err != nil {
 			t.Fatal(err)
@@ -176,7 +185,7 @@ func TestResourcesAreSortedWithoutTheRootFileAndScriptsSayWhatRunsThem(t *testin
 			scripts[r.Path] = *r.Script
 		}
 	}
-	if want := []string{"B.md", "a-b", "a.md", "a/z.md", "a/é.md"}; len(paths) != 17 || !slices.Equal(paths[:5], want) || !slices.IsSorted(paths) {
+	if want := []string{"B.md", "a-b", "a.md", "a/z.md", "a/é.md"}; len(paths) != 30 || !slices.Equal(paths[:5], want) || !slices.IsSorted(paths) {
 		t.Errorf("paths %q", paths)
 	}
 	if !slices.Contains(paths, "deep/SKILL.md") {
@@ -196,6 +205,12 @@ func TestResourcesAreSortedWithoutTheRootFileAndScriptsSayWhatRunsThem(t *testin
 		"scripts/bare":    {Executable: runtime.GOOS != "windows", Runtime: "unknown"},
 		"scripts/a.py":    {Shebang: "#!/usr/bin/env python3", Runtime: "python3"},
 		"scripts/crlf":    {Shebang: "#!/bin/bash", Runtime: "bash"},
+	}
+	for ending, runtime := range byEnding {
+		want["scripts/plain"+ending] = registry.Script{Runtime: runtime}
+	}
+	for program, runtime := range byShebang {
+		want["scripts/with-"+program] = registry.Script{Shebang: "#!/usr/bin/" + program, Runtime: runtime}
 	}
 	if diff := cmp.Diff(want, scripts); diff != "" {
 		t.Error(diff)

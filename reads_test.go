@@ -246,6 +246,12 @@ func TestResourceNeedsAKnownSkill(t *testing.T) {
 		w := opened(t, profile, guide())
 		o := w.fails("skill_not_found", resourceCall, args{"skill": "other", "path": "references/a.md"})
 		mentions(t, o.Text(), "other", "available: guide")
+		if profile == cfHarness { // names match exactly there
+			w.fails("skill_not_found", resourceCall, args{"skill": "Guide", "path": "references/a.md"})
+		}
+		if e := last[event.ResourceRead](w); e.Status != "error" || e.Code != "skill_not_found" {
+			t.Errorf("record: %+v", e)
+		}
 	})
 	inBoth(t, func(t *testing.T, profile string) {
 		files := guide()

@@ -225,7 +225,7 @@ func TestCommands(t *testing.T) {
 	w.refuses("cwd_outside", o)
 }
 
-// req: A-018
+// req
 func TestAllowedToolsGrantNothing(t *testing.T) {
 	t.Parallel()
 	for _, how := range []policy.Narrowing{policy.NarrowIgnore, policy.NarrowAdvise, policy.NarrowNarrow, policy.NarrowEnforce, policy.NarrowPreapprove} {

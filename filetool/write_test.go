@@ -245,7 +245,7 @@ func TestDocumentsChangeInTheHostsEnvelopeOnly(t *testing.T) {
 	}
 }
 
-// req: A-011
+// req
 func TestSkillTextGrantsNoTool(t *testing.T) {
 	t.Parallel()
 	for _, profile := range settings.Profiles() {
