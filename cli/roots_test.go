@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,6 +15,9 @@ import (
 
 	"metier/cli"
 	"metier/internal/testenv"
+	"metier/model/modeltest"
+	"metier/registry"
+	"metier/run"
 )
 
 // listing runs `metier list --json --digests` and returns the digest of each
@@ -140,5 +144,41 @@ func TestRootsMadeOfLinks(t *testing.T) {
 	target, got := listing(t, ws, dir, "--skills-root", "nested")["deep"], listing(t, ws, dir, "--set", "roots=auto:project")["deep"]
 	if len(target) != 1 || !slices.Equal(got, target) {
 		t.Errorf("deep is listed with %v, its target has %v", got, target)
+	}
+}
+
+// The registry of a run, with the files of each skill, is written before the model is asked. What
+// comes later is not in it.
+//
+// req: A-036
+func TestRegistryIsWrittenBeforeTheFirstRequest(t *testing.T) {
+	t.Parallel()
+	k := newKin(t, map[string]string{"skills/one/references/a.md": "a"})
+	k.write(named("one", "two"))
+	listed := func() []string {
+		b, err := os.ReadFile(filepath.Join(k.folder(), run.FileRegistry))
+		var list registry.List
+		if err = errors.Join(err, json.Unmarshal(b, &list)); err != nil {
+			t.Error(err)
+		}
+		var out []string
+		for _, sk := range list.Skills {
+			out = append(out, sk.Name)
+			for _, r := range sk.Resources {
+				out = append(out, sk.Name+" "+r.Path)
+			}
+		}
+		return out
+	}
+	var first []string
+	k.parent = func(int, *modeltest.Request) modeltest.Turn {
+		first = listed()
+		k.write(map[string]string{"skills/one/references/late.md": "late", "skills/two/late.md": "late"})
+		return modeltest.Turn{Text: "Done."}
+	}
+	k.run("--profile", "cf-harness", "--skills-root", "skills")
+	want := []string{"one", "one references/a.md", "two"}
+	if d := cmp.Diff([][]string{want, want}, [][]string{first, listed()}); d != "" {
+		t.Error(d)
 	}
 }
