@@ -134,6 +134,11 @@ func TestRootsMadeOfLinks(t *testing.T) {
 			}
 		}
 	}
+	var out bytes.Buffer
+	cli.Main(t.Context(), []string{"list", "--all", "--json", "--set", "roots=auto:project"}, []string{"HOME=" + dir}, cli.IO{In: strings.NewReader(""), Out: &out, Err: &out, Dir: ws})
+	if text := out.String(); strings.Contains(text, "duplicate-skill-name") || strings.Count(text, `"code": "skill-listed-twice"`) == 0 {
+		t.Errorf("a second way to a skill counts as another skill: %s", text)
+	}
 	link("../canon", "copy/skills") // the root itself is a link
 	if d := cmp.Diff(want, listing(t, ws, dir, "--profile", "cf-harness", "--skills-root", "copy/skills", "--all")); d != "" {
 		t.Error(d)

@@ -592,6 +592,7 @@ func TestResourceLimits(t *testing.T) {
 	want(t, at(manifest(&local.Options{MaxResourceFiles: 9999})), "1/2/3/4/5/6/7/8/9 max-depth-exceeded", "1/2/3/4/5/6/7/one-more scan-limit-exceeded")
 }
 
+// req: A-045
 func TestByteLimits(t *testing.T) {
 	t.Parallel()
 	root := base(t)
