@@ -74,6 +74,10 @@ func TestFilesAreClassedByTheirFirstFolder(t *testing.T) {
 	for p := range want {
 		files["skills/unit/"+p] = "x"
 	}
+	files["skills/zeta/SKILL.md"] = skillFile("zeta", "")
+	for _, name := range []string{"references", "assets", "templates", "scripts"} { // files with the names of the folders
+		files["skills/zeta/"+name] = "x"
+	}
 	for _, profile := range []string{cfHarness, project} {
 		w := newFixture(t, profile, files)
 		snap := w.snapshot()
@@ -89,6 +93,15 @@ func TestFilesAreClassedByTheirFirstFolder(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", profile, diff)
+		}
+		named, err := snap.Index(t.Context(), snap.All()[1])
+		if err != nil || len(named.Resources) < 4 {
+			t.Fatalf("%s: %+v %v", profile, named.Resources, err)
+		}
+		for _, r := range named.Resources {
+			if r.Kind != metier.Other {
+				t.Errorf("%s: the file %s is of the kind %s", profile, r.Path, r.Kind)
+			}
 		}
 	}
 }

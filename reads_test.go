@@ -103,7 +103,7 @@ func TestChangedFileIsReadAndReported(t *testing.T) {
 		was := digest.Bytes([]byte("canary-reference"))
 		w.put("skills/guide/references/a.md", "another text, longer")
 		o := w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"})
-		mentions(t, o.Text(), "another text, longer", `changed="true"`, "resource-digest-mismatch", "16 bytes then, 20 now")
+		mentions(t, o.Text(), "another text, longer", `size="20" changed="true" indexed-size="16"`, "resource-digest-mismatch", "16 bytes then, 20 now")
 		r, e := reading(t, o), one[event.ResourceRead](w)
 		if now := digest.Bytes([]byte("another text, longer")); string(r.Indexed) != was || string(r.Digest) != now {
 			t.Errorf("digests of the output: %q and %q, want %q and %q", r.Indexed, r.Digest, was, now)
