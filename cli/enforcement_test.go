@@ -126,7 +126,7 @@ var all = []string{"--set", "script_approval=never", "--skills-root", "skills", 
 // sandbox, what the model read, and the decision in policy-trace.json. Every reason code occurs in
 // the decision of a real call.
 //
-// req: A-094
+// req
 func TestEnforcementTableCellByCell(t *testing.T) {
 	t.Parallel()
 	var seen sync.Map

@@ -243,7 +243,7 @@ func (k *kin) keepsIn(requests []string) {
 	}
 }
 
-// req
+// req
 func TestNothingOfASubagentButItsReportReachesItsParent(t *testing.T) {
 	t.Parallel()
 	needLinux(t)
@@ -312,7 +312,7 @@ func TestNothingOfASubagentButItsReportReachesItsParent(t *testing.T) {
 	if got := readArtifact[run.Reads](t, own, run.FileReads).Reads; len(got) != 0 {
 		t.Errorf("reads of the parent: %+v", got)
 	}
-	if len(acts) != 1 || acts[0].Name != "secret" || len(scripts) != 1 || scripts[0].Status != "executed" {
+	if len(acts) != 1 || acts[0].Name != "secret" || len(scripts) != 1 || scripts[0].Status != "executed" || *scripts[0].ExecutionTarget != "sandbox" {
 		t.Errorf("artifacts of the subagent: %+v, %+v", acts, scripts)
 	}
 	if got := readArtifact[run.Activations](t, own, run.FileActivations).Activations; len(got) != 1 || got[0].Name != "open" {

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier"
 	"metier/browser"
 	"metier/event"
@@ -173,7 +175,7 @@ func tree(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// req
+// req
 func TestFormIsFilledInTheLeasedBrowser(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{settings.DefaultProfile, cfHarness} {
@@ -343,7 +345,7 @@ func TestBrowserOfTheScriptsIsLocal(t *testing.T) {
 	}
 }
 
-// req: A-165
+// req
 func TestCredentialsNeedAGrantOfTheOrigin(t *testing.T) {
 	t.Parallel()
 	s, other := newShop(t), newShop(t)
@@ -368,7 +370,17 @@ func TestCredentialsNeedAGrantOfTheOrigin(t *testing.T) {
 	if len(s.got())+len(other.got()) > 0 {
 		t.Fatalf("something was sent: %q %q", s.got(), other.got())
 	}
-	_, o = try(true, s.URL, browser.Grant{Script: signIn, Origin: s.URL})
+	w, o = try(true, s.URL, browser.Grant{Script: signIn, Origin: s.URL})
+	want := []string{w.dir, w.dir + "/skills"}
+	for p := range agentBrowser(t) {
+		for ; p != "skills"; p = filepath.Dir(p) {
+			want = append(want, filepath.Join(w.dir, p))
+		}
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(slices.Compact(want), keys(tree(t, w.dir))); diff != "" {
+		t.Errorf("files of the workspace (-want +got):\n%s", diff)
+	}
 	if got := s.got(); o.Code() != "" || !slices.Equal(got, []string{"pass=correct-horse-battery&user=ada"}) {
 		t.Errorf("with the grant: %s %q", o.Text(), got)
 	}

@@ -43,11 +43,20 @@ func TestDenoAndBashOnStandardInput(t *testing.T) {
 		"scripts/run.ts":    "#!/usr/bin/env -S deno run --allow-env=SKILL_NAME --allow-read=/workspace\nconsole.log(Deno.env.get('SKILL_NAME'), Deno.args.join('|'))\n",
 		"scripts/other.ts":  "#!/usr/bin/env -S deno --allow-all\nconsole.log(Deno.permissions.querySync({name: 'env'}).state)\n",
 		"scripts/direct.ts": "#!/usr/bin/deno run -A\nconsole.log(Deno.permissions.querySync({name: 'env'}).state)\n",
+		"scripts/loose.ts":  "#!/usr/bin/env -S deno --quiet --allow-env\nconsole.log(Deno.permissions.querySync({name: 'env'}).state)\n",
 		"scripts/plain.js":  "console.log(40 + 3, Deno.args.join('|'))\n",
+		"scripts/plain.mjs": "console.log(40 + 4)\n",
+		"scripts/plain.mts": "console.log(40 + 5 as number)\n",
+		"scripts/env.sh":    "#!/usr/bin/env bash\necho 46\n",
 		"scripts/a.sh":      "#!/bin/bash\necho \"$1|$2\"\n",
 	}))
 	if r := w.ran("scripts/plain.js", "z"); r.Stdout != "43 z\n" || !slices.Equal(w.argv()[1:], []string{"run", "-", "z"}) || filepath.Base(w.argv()[0]) != "deno" {
 		t.Errorf("%q %+v", w.argv(), r)
+	}
+	for file, want := range map[string]string{"plain.mjs": "44\n", "plain.mts": "45\n", "env.sh": "46\n"} {
+		if diff := cmp.Diff(want, w.ran("scripts/"+file).Stdout); diff != "" {
+			t.Errorf("%s printed (-want +got):\n%s", file, diff)
+		}
 	}
 	if r := w.ran("scripts/plain.ts", "--allow-env", "a b"); r.Stdout != "42 --allow-env|a b prompt\n" || !slices.Equal(w.argv()[1:], []string{"run", "-", "--allow-env", "a b"}) || filepath.Base(w.argv()[0]) != "deno" {
 		t.Errorf("%q %+v", w.argv(), r)
@@ -58,8 +67,10 @@ func TestDenoAndBashOnStandardInput(t *testing.T) {
 	if r := w.ran("scripts/direct.ts"); r.Stdout != "granted\n" || !slices.Equal(w.argv()[1:], []string{"run", "-A", "-"}) {
 		t.Errorf("%q %+v", w.argv(), r)
 	}
-	if r := w.ran("scripts/other.ts"); r.Stdout != "prompt\n" || !slices.Equal(w.argv()[1:], []string{"run", "-"}) {
-		t.Errorf("a shebang without run gave permissions: %q %+v", w.argv(), r)
+	for _, file := range []string{"other.ts", "loose.ts"} {
+		if r := w.ran("scripts/" + file); r.Stdout != "prompt\n" || !slices.Equal(w.argv()[1:], []string{"run", "-"}) {
+			t.Errorf("%s: a shebang without run gave permissions: %q %+v", file, w.argv(), r)
+		}
 	}
 	if r := w.ran("scripts/a.sh", "-x", "--"); r.Stdout != "-x|--\n" || !slices.Equal(w.argv()[1:], []string{"-s", "--", "-x", "--"}) || r.Runtime != "bash" {
 		t.Errorf("%q %+v", w.argv(), r)
@@ -99,6 +110,7 @@ func TestDenoImportsNothingBeside(t *testing.T) {
 		"file": "import { x } from 'file:///workspace/x.ts'\n", "file dynamic": "const m = await import('FILE:///workspace/x.ts')\n",
 		"re-export": "export { x } from \"./x.ts\"\n", "all": "export * from './x.ts'\n", "json": "import s from './x.json' with { type: 'json' }\n",
 		"template": "const m = await import(`./x.ts`)\n", "behind another": "import fs from 'node:fs'\nimport { x } from './x.ts'\n",
+		"absolute": "import { x } from '/workspace/x.ts'\n", "require": "const m = require('./x.cjs')\n", "type": "import type { X } from './x.ts'\n",
 	}
 	allowed := map[string]string{
 		"line": "// import './x.ts'\n", "block": "/* export * from './x.ts' */\n", "block-later": "const a = 1\n/* import './x.ts' */\n", "text": "console.log(\"import './x.ts'\")\n", "after": "const a = 1 // import('./x.ts')\n",
@@ -152,7 +164,8 @@ func TestBashNeedsItsShebang(t *testing.T) {
 // req: A-079
 func TestOtherShebangsAreIndexedAndNotRun(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t, setup{profile: cfHarness}, demo(map[string]string{"scripts/a.rb": "#!/usr/bin/env ruby\n", "scripts/b": "#!/usr/bin/awk -f\n", "scripts/c.js": "#!/usr/bin/env node\n", "scripts/d.ts": "#!/usr/bin/env node\n", "scripts/e": "#!/usr/bin/env python3\n"}))
+	w := newFixture(t, setup{profile: cfHarness}, demo(map[string]string{"scripts/a.rb": "#!/usr/bin/env ruby\n", "scripts/b": "#!/usr/bin/awk -f\n", "scripts/c.js": "#!/usr/bin/env node\n", "scripts/d.ts": "#!/usr/bin/env node\n", "scripts/e": "#!/usr/bin/env python3\n",
+		"scripts/f": "#!/usr/bin/perl -w\n", "scripts/g": "#!/usr/bin/env pwsh\n", "scripts/h.sh": "#!/bin/sh\n"}))
 	sk, err := w.s.Snapshot().Find("demo")
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +174,7 @@ func TestOtherShebangsAreIndexedAndNotRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string][2]string{"scripts/a.rb": {"ruby", "#!/usr/bin/env ruby"}, "scripts/b": {"shebang", "#!/usr/bin/awk -f"}, "scripts/c.js": {"node", "#!/usr/bin/env node"},
-		"scripts/d.ts": {"node", "#!/usr/bin/env node"}, "scripts/e": {"python3", "#!/usr/bin/env python3"}} {
+		"scripts/d.ts": {"node", "#!/usr/bin/env node"}, "scripts/e": {"python3", "#!/usr/bin/env python3"}, "scripts/f": {"perl", "#!/usr/bin/perl -w"}, "scripts/g": {"pwsh", "#!/usr/bin/env pwsh"}, "scripts/h.sh": {"sh", "#!/bin/sh"}} {
 		found := false
 		for _, r := range sk.Resources {
 			found = found || r.Path == path && r.Kind == metier.Script && r.Runtime == want[0] && r.Shebang == want[1]

@@ -83,7 +83,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// req: A-076, A-078, A-079
+// req: A-075, A-076, A-078, A-079
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	only := func(names ...string) func(*runtimes.Request) {
@@ -121,6 +121,7 @@ func TestRefused(t *testing.T) {
 		"stdin: bare import":    {request("scripts/a.ts", `import "../x.ts"`, onStdin), runtimes.CodeUnsupported, "../x.ts"},
 		"stdin: dynamic import": {request("scripts/a.ts", "const x = await import ( `./x.ts` )", onStdin), runtimes.CodeUnsupported, "./x.ts"},
 		"stdin: re-export":      {request("scripts/a.ts", "export * from\n/* c */ \"./x.ts\"", onStdin), runtimes.CodeUnsupported, "./x.ts"},
+		"stdin: require":        {request("scripts/a.ts", "const x = require('./x.cjs')", onStdin), runtimes.CodeUnsupported, "./x.cjs"},
 		"stdin: json":           {request("scripts/a.ts", `import s from "/etc/passwd" with {type: "text"}`, onStdin), runtimes.CodeUnsupported, "/etc/passwd"},
 		"stdin: escaped":        {request("scripts/a.ts", `import "\x2e/x.ts"`, onStdin), runtimes.CodeUnsupported, "./x.ts"},
 		"stdin: after a regexp": {request("scripts/a.ts", "const r = /[\"'`/]/; import './x.ts'", onStdin), runtimes.CodeUnsupported, "./x.ts"},
@@ -135,7 +136,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// req: A-074, A-076, A-077
+// req: A-074, A-075, A-076, A-077
 func TestOnStdin(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
