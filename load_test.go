@@ -367,12 +367,12 @@ func TestLoadedFilesAreRelativeToTheSkill(t *testing.T) {
 	t.Parallel()
 	inBoth(t, func(t *testing.T, profile string) {
 		files := guide()
-		files["skills/guide/references/u.md"] = "Grüße, 世界\n"
+		files["skills/guide/references/u.md"] = "Grüße, 世界\r\n\ttab  \n"
 		files["references/a.md"] = "of the workspace"
 		w := opened(t, profile, files)
 		o := w.works("load_skill", args{"name": "guide", "file_path": "references/a.md"})
 		mentions(t, o.Text(), "canary-reference", `path="references/a.md"`)
-		mentions(t, w.works("load_skill", args{"name": "guide", "file_path": "references/u.md"}).Text(), "Grüße, 世界\n")
+		mentions(t, w.works("load_skill", args{"name": "guide", "file_path": "references/u.md"}).Text(), files["skills/guide/references/u.md"])
 		mentions(t, w.works("load_skill", args{"name": "guide", "file_path": "references/deep/b.md"}).Text(), "two levels down\n")
 		var kinds []string
 		for _, e := range events[event.ResourceRead](w) {

@@ -90,6 +90,9 @@ func TestSkillsNeedNoShell(t *testing.T) {
 			}
 		}
 		mentions(t, w.works("load_skill", args{"name": "guide"}).Text(), "Read references/a.md when needed.")
+		if e := one[event.SkillActivated](w); e.Name != "guide" || e.ActivationSource != "model-tool" || len(w.State().Active) != 1 {
+			t.Errorf("record: %+v, active: %+v", e, w.State().Active)
+		}
 		mentions(t, w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"}).Text(), "canary-reference")
 	})
 }

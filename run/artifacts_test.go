@@ -75,7 +75,7 @@ func real(t *testing.T) *run.Folder {
 	a.begin()
 	a.add(event.ToolsOffered{Digest: "d", Names: []string{"write_file"}, Tools: a.json([]model.ToolSpec{}), System: a.text("Be brief."), Catalog: a.text("<catalog/>")})
 	a.turn(1)
-	script := a.json(map[string]any{"skill": "alpha", "path": "scripts/count.ts", "args": []string{"-x"}})
+	script := a.json(map[string]any{"skill": "alpha", "path": "scripts/count.ts", "args": []string{"-x"}, "cwd": "/workspace/sub"})
 	ran := a.executed("t1.c9")
 	a.add(event.ToolCallStarted{ID: "t1.c9", Tool: "run_skill_script", Effect: policy.SideEffect, Args: script},
 		event.PackagesRequested{Call: "t1.c9", SkillID: "skills:alpha", Path: "scripts/count.ts", Runtime: "deno", Packages: []string{"lodash"}}, ran,
