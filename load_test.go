@@ -44,12 +44,14 @@ func (w *fixture) preview() model.Request {
 // req: A-112
 func TestWholeFileIsInjected(t *testing.T) {
 	t.Parallel()
-	file := "\ufeff---\r\nname: odd\r\ndescription: |\r\n  Use when testing.\r\nx-foo: [1, 2]\r\n---\r\n\r\n# Title\r\n\r\n---\r\n<b>&amp; $ARGUMENTS $1</b>\ttab  \r\n\r\n" + strings.Repeat("A line of a long file.\n", 50_000) + "no newline at the end"
-	w := opened(t, cfHarness, map[string]string{"skills/odd/SKILL.md": file})
-	act, text := w.activate("odd")
-	mentions(t, text, file)
-	if w.blob(act.Original) != file || act.Hash != digest.Bytes([]byte(file)) {
-		t.Error("the recorded file is not the file")
+	for end, added := range map[string]string{"no newline at the end": "\n", "a space and newlines at the end \n\n": ""} {
+		file := "\ufeff---\r\nname: odd\r\ndescription: |\r\n  Use when testing.\r\nx-foo: [1, 2]\r\n---\r\n\r\n# Title\r\n\r\n---\r\n<b>&amp; $ARGUMENTS $1</b>\ttab  \r\n\r\n" + strings.Repeat("A line of a long file.\n", 50_000) + end
+		w := opened(t, cfHarness, map[string]string{"skills/odd/SKILL.md": file})
+		act, text := w.activate("odd")
+		mentions(t, text, ">\n"+file+added+"\nSkill directory: ")
+		if w.blob(act.Original) != file || act.Hash != digest.Bytes([]byte(file)) {
+			t.Error("the recorded file is not the file")
+		}
 	}
 }
 
@@ -243,26 +245,31 @@ func TestCatalogIsNotLostWithTheLoadTool(t *testing.T) {
 func TestNoSkillsNoTool(t *testing.T) {
 	t.Parallel()
 	inBoth(t, func(t *testing.T, profile string) {
-		w := newFixture(t, profile, nil)
-		if err := os.Mkdir(w.at("skills"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		for _, stage := range []string{"empty", "with what cannot be used"} {
+		for stage, files := range map[string]map[string]string{
+			"empty":                           nil,
+			"with what cannot be used":        {"skills/broken/SKILL.md": "---\nname: broken\n---\n"},
+			"with what the model may not use": {"skills/quiet/SKILL.md": skillFile("quiet", "q", "disable-model-invocation: true")},
+		} {
+			w := newFixture(t, profile, files)
+			if err := os.MkdirAll(w.at("skills"), 0o755); err != nil {
+				t.Fatal(err)
+			}
 			w.open()
-			for _, s := range w.Session.Offer(t.Context()) {
-				if strings.Contains(s.Canonical, "skill") && s.Canonical != "search_skills" && s.Canonical != "list_skills" {
+			if _, offered := w.spec("load_skill"); offered {
+				t.Errorf("%s: load_skill is offered", stage)
+			}
+			for _, s := range w.Session.Offer(t.Context()) { // the operator may load a quiet skill, whose files can then be read
+				if strings.Contains(s.Canonical, "skill") && s.Canonical != "search_skills" && s.Canonical != "list_skills" && files["skills/quiet/SKILL.md"] == "" {
 					t.Errorf("%s: %s is offered", stage, s.Name)
 				}
 			}
 			if cat := w.Catalog(t.Context()); cat.Text != "" {
 				t.Errorf("%s: catalog %q", stage, cat.Text)
 			}
-			w.put("skills/broken/SKILL.md", "---\nname: broken\n---\n")
 		}
-		w.put("skills/quiet/SKILL.md", skillFile("quiet", "q", "disable-model-invocation: true"))
-		w.open()
-		if _, offered := w.spec("load_skill"); offered {
-			t.Error("load_skill is offered without a skill that it may load")
+		w := opened(t, profile, guide())
+		if _, offered := w.spec("load_skill"); !offered {
+			t.Error("load_skill is not offered with a skill")
 		}
 	})
 }

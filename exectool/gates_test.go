@@ -223,6 +223,18 @@ func TestWorkingFolder(t *testing.T) {
 	if r := w.ran("scripts/pwd.sh"); r.Stdout != "/workspace\n" {
 		t.Errorf("script_cwd=workspace: %q", r.Stdout)
 	}
+	w = newFixture(t, setup{set: func(s *settings.Settings) { s.Exec.Cwd = settings.CwdCall }}, files) // a call may name the skill's folder
+	for cwd, want := range map[string]string{"": "/workspace", "sub": "/workspace/sub", "/skills/demo": "/skills/demo", "/skills/demo/scripts": "/skills/demo/scripts"} {
+		o, _ := w.call("run_skill_script", exectool.Script{Skill: "demo", Path: "scripts/pwd.sh", Cwd: cwd})
+		if r := result(t, o); r.Stdout != want+"\n" {
+			t.Errorf("script_cwd=call, %q: %q", cwd, r.Stdout)
+		}
+	}
+	w.box.jobs = nil
+	for _, cwd := range []string{"/", "/tmp", "/skills", "/skills/demo/..", "/skills/demos", w.dir} {
+		o, _ := w.call("run_skill_script", exectool.Script{Skill: "demo", Path: "scripts/pwd.sh", Cwd: cwd})
+		w.refuses("cwd_outside", o)
+	}
 	w = newFixture(t, setup{profile: agentRuntime}, files)
 	if r := w.ran("scripts/pwd.sh"); r.Stdout != "/skills/demo\n" {
 		t.Errorf("script_cwd=skill: %q", r.Stdout)

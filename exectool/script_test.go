@@ -221,7 +221,7 @@ func (broken) Run(context.Context, sandbox.Job) (sandbox.Result, error) {
 
 // A script that did not start is in the record like those that ran.
 //
-// req: C-048
+// req: A-093, C-048
 func TestAScriptThatDoesNotStartIsRecorded(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, setup{}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n"}))

@@ -524,7 +524,9 @@ func TestTranscriptOfAResumedRunHoldsTheSkillBlockOnce(t *testing.T) {
 	defer f.Close()
 	r := must[run.Restored](t)(f.Restore(t.Context()))
 	a.f = f
-	a.add(event.RunResumed{Run: "r", Verified: len(r.Active)})
+	renewed := act // beta was loaded again after its file changed
+	renewed.Call, renewed.Hash, renewed.Text, renewed.DigestChanged = "t1.c3", digest.Bytes([]byte("renewed")), a.text("Count again.\n"), true
+	a.add(event.RunResumed{Run: "r", Verified: len(r.Active)}, renewed)
 	a.turn(2)
 	ok(t, f.Project(t.Context()))
 	b := must[[]byte](t)(os.ReadFile(f.Path(run.FileTranscript)))
@@ -538,7 +540,11 @@ func TestTranscriptOfAResumedRunHoldsTheSkillBlockOnce(t *testing.T) {
 		t.Errorf("resume state: %+v", st)
 	}
 	tr := readJSON[run.Transcript](t, f, run.FileTranscript)
-	if len(tr.Turns) != 2 || len(tr.Turns[1].ActiveSkills) != 2 || tr.Turns[1].ActiveSkills[0].Digest == "" {
+	want := []run.ActiveVersion{{SkillID: "skills:alpha", Name: "alpha", Digest: st.Activations[0].Digest}, {SkillID: "skills:beta", Name: "beta", Digest: renewed.Hash}}
+	if d := cmp.Diff(want, st.Activations); d != "" {
+		t.Errorf("activations of the resume state (-want +got):\n%s", d)
+	}
+	if len(tr.Turns) != 2 || tr.Turns[1].ActiveSkills[0].Digest == "" || !cmp.Equal(want, tr.Turns[1].ActiveSkills) {
 		t.Errorf("turns: %+v", tr.Turns)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"metier/event"
 	"metier/internal/digest"
+	"metier/model"
 	"metier/policy"
 	"metier/record"
 	"metier/run"
@@ -85,6 +86,28 @@ func TestAScriptIsRecordedWithWhereItCameFromAndHowItEnded(t *testing.T) {
 		if out.Script == nil || out.Script.OutputID != call || out.Command != nil {
 			t.Errorf("the tool output of %s has no script: %+v", call, out.Script)
 		}
+	}
+}
+
+// A script that was found and did not start has its code and what was found.
+//
+// req: A-093
+func TestProject_ShowsAScriptThatDidNotStart(t *testing.T) {
+	t.Parallel()
+	f, a := create(t, t.TempDir(), "unstarted", nil)
+	a.open("cli-preload")
+	e := a.executed("t1.c9")
+	e.Status, e.Code, e.ObservedDigest, e.ObservedSize = "error", "script_snapshot_mismatch", digest.Bytes([]byte("other")), 5
+	a.add(e, event.ToolResult{ID: "t1.c9", Tool: "run_skill_script", Code: e.Code, Content: a.json([]model.Part{}), Label: policy.Label{Role: policy.Context}})
+	ok(t, f.Project(t.Context()))
+	scripts := readJSON[run.Scripts](t, f, run.FileScripts).Executions
+	if len(scripts) != 1 {
+		t.Fatalf("%d executions", len(scripts))
+	}
+	s := scripts[0]
+	want := run.Failure{Code: e.Code, Message: run.FailureText(e.Code)}
+	if s.Status != "error" || s.Error == nil || *s.Error != want || *s.DigestMatchesRegistry || *s.ObservedDigest != e.ObservedDigest || *s.ObservedSizeBytes != 5 || s.ExitCode != nil || s.Stdout != nil {
+		t.Errorf("%+v, error %+v", s, s.Error)
 	}
 }
 
