@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ type sensor struct {
 	name  string
 	label policy.Label
 	code  string // of its result; "": it worked
+	err   error  // that it returns in place of a result
 }
 
 const reading = "canary-raw-reading"
@@ -32,6 +34,9 @@ func (s sensor) Facts(context.Context, *metier.Session, json.RawMessage) (metier
 }
 
 func (s sensor) Invoke(context.Context, *metier.ToolContext) (metier.Result, error) {
+	if s.err != nil {
+		return metier.Result{}, s.err
+	}
 	r := metier.Text(reading)
 	r.Detail, r.Label, r.Code = json.RawMessage(`{"raw":"`+reading+`"}`), s.label, s.code
 	return r, nil
@@ -48,7 +53,7 @@ func TestAResultNobodyMediatedIsWithheldFromTheModel(t *testing.T) {
 			t.Run(string(mode)+" "+name, func(t *testing.T) {
 				t.Parallel()
 				w := newFixture(t, "default", map[string]string{"enforcement_mode": string(mode)})
-				s := sensor{name, policy.Label{Role: policy.DirectCommand, Mediated: mediated, Origin: name}, map[string]string{"failing": "script_failed"}[name]} // which is not its to say
+				s := sensor{name: name, code: map[string]string{"failing": "script_failed"}[name], label: policy.Label{Role: policy.DirectCommand, Mediated: mediated, Origin: name}} // which is not its to say
 				w.more, w.grants = []metier.Tool{s}, []string{name}
 				w.server.Say(call(name, `{}`), modeltest.Turn{Text: "done"})
 				if o := w.run("measure"); o.Status != "done" {
@@ -74,8 +79,25 @@ func TestAResultNobodyMediatedIsWithheldFromTheModel(t *testing.T) {
 	}
 }
 
-// everything returns all entries of a record with the content they refer to, the
-// code of the release decision, and the role of the result.
+// So is the text of an error that a tool did not make for the model.
+//
+// req: A-095
+func TestAnErrorNobodyMediatedIsWithheldFromTheModel(t *testing.T) {
+	t.Parallel()
+	for mode, withheld := range map[policy.Mode]bool{policy.Disabled: false, policy.Observe: false, policy.EnforceExplicit: true, policy.EnforceStrict: true} {
+		w := newFixture(t, "default", map[string]string{"enforcement_mode": string(mode)})
+		w.more, w.grants = []metier.Tool{sensor{name: "broken", err: errors.New(reading)}}, []string{"broken"}
+		w.server.Say(call("broken", `{}`), modeltest.Turn{Text: "done"})
+		w.run("measure")
+		read := w.server.Requests()[1].LastResults()
+		if len(read) != 1 || strings.Contains(read[0], reading) == withheld || strings.Contains(read[0], "the tool's message is withheld") != withheld {
+			t.Errorf("%s: the model read %q", mode, read)
+		}
+	}
+}
+
+// everything is all entries of a record with what they refer to, and the code of
+// the decision about a release and the role of the result.
 func everything(t *testing.T, log *record.Memory) (text, released string, role policy.Role) {
 	t.Helper()
 	for en, err := range log.Read(t.Context(), 1) {

@@ -195,7 +195,7 @@ func needLinux(t *testing.T) {
 // canaries are marks, each in one place of a subagent's run.
 var canaries = map[string]string{
 	"body": "BODY-CANARY-7f3a9c2e1b", "resource": "DEEP-CANARY-88aa12cd34", "stdout": "OUT-CANARY-1a2b3c4d5e", "stderr": "ERR-CANARY-5e6f7a8b9c",
-	"failure": "FAIL-CANARY-0d1e2f3a4b", "file": "FILE-CANARY-6c7d8e9fa0", "path": "PATH-CANARY-b1c2d3e4f5",
+	"failure": "FAIL-CANARY-0d1e2f3a4b", "file": "FILE-CANARY-6c7d8e9fa0", "path": "PATH-CANARY-b1c2d3e4f5", "middle": "MID-CANARY-2b4d6f8a0c",
 }
 
 func secretSkill() map[string]string {
@@ -204,7 +204,7 @@ func secretSkill() map[string]string {
 			".txt.\nThis sentence of the instructions is long enough to be told from any other one.\n",
 		"skills/secret/references/deep.md":                     "Deep mark: " + canaries["resource"] + "\n",
 		"skills/secret/references/" + canaries["path"] + ".md": "nothing\n",
-		"skills/secret/scripts/leak.sh":                        "#!/bin/sh\necho 'key=" + canaries["stdout"] + "'; echo " + canaries["stderr"] + " >&2\n",
+		"skills/secret/scripts/leak.sh":                        "#!/bin/sh\necho 'key=" + canaries["stdout"] + "'; printf '%60000s' ''; echo '" + canaries["middle"] + "'; printf '%60000s' ''; echo " + canaries["stderr"] + " >&2\n",
 		"skills/open/SKILL.md":                                 "---\nname: open\ndescription: Greets. Use when somebody is greeted.\n---\nThe parent's own words.\n",
 		"subs/worker.yaml": "name: worker\ndescription: Counts.\nskills: [secret, gone]\nscripts: [\"secret:scripts/leak.sh\"]\n" +
 			"tools: [inherit, run_skill_script, read_skill_resource, write_file]\nmax_turns: 6\n",
@@ -234,7 +234,7 @@ func (k *kin) keepsIn(requests []string) {
 			t.Errorf("the mark of its %s is in the output of the command:\n%s", name, shown)
 		}
 	}
-	for name, want := range map[string][]string{"t1.c0": {"body", "resource", "stdout", "stderr", "file", "path"}, "t1.c3": {"failure"}} {
+	for name, want := range map[string][]string{"t1.c0": {"body", "resource", "stdout", "stderr", "file", "path", "middle"}, "t1.c3": {"failure"}} {
 		for _, c := range want {
 			if at := holding(t, k.childFolder(name), canaries[c], true); len(at) == 0 || c != "failure" && !slices.ContainsFunc(at, func(f string) bool { return strings.HasSuffix(f, ".json") }) {
 				t.Errorf("%s: the mark of its %s is in no artifact of its own: %q", name, c, at)
@@ -286,6 +286,10 @@ func TestNothingOfASubagentButItsReportReachesItsParent(t *testing.T) {
 		for _, m := range r.Messages {
 			all += "\n" + m.Text
 		}
+		if strings.Contains(all, canaries["middle"]) {
+			t.Error("the subagent was shown the middle of a long output")
+		}
+		all = strings.ReplaceAll(all, strings.Repeat(" ", 100), "") + "\n" + canaries["middle"] // it could know that from a file of the script
 		all += "\n" + strings.ToLower(all)
 		all = strings.ReplaceAll(all, helperWords, "")
 		switch task {

@@ -86,12 +86,18 @@ func TestWhatRanIsWhatWasChecked(t *testing.T) {
 		if r := w.ran("scripts/a.sh"); r.Stdout != "checked\n" {
 			t.Errorf("%s: %q", profile, r.Stdout)
 		}
+		if profile == cfHarness && (!slices.Equal(w.argv()[1:], []string{"-s", "--"}) || len(w.box.jobs[0].Trees) > 0) {
+			t.Errorf("bash does not read it on standard input: %q", w.argv())
+		}
 		w.refuses2("script_snapshot_mismatch", "scripts/a.sh")
 	}
 	w := newFixture(t, setup{profile: cfHarness}, demo(map[string]string{"scripts/a.ts": "console.log('checked')\n"}))
 	w.box.before = func(sandbox.Job) { w.put("skills/demo/scripts/a.ts", "console.log('swapped')\n") }
 	if r := w.ran("scripts/a.ts"); r.Stdout != "checked\n" {
 		t.Errorf("deno: %q", r.Stdout)
+	}
+	if !slices.Equal(w.argv()[1:], []string{"run", "-"}) || len(w.box.jobs[0].Trees) > 0 {
+		t.Errorf("deno does not read it on standard input: %q", w.argv())
 	}
 }
 

@@ -65,13 +65,14 @@ func TestScriptsEnd(t *testing.T) {
 	if diff := cmp.Diff("Exit code 7.\n<program_output stream=\"stdout\">\nout\n</program_output>\n<program_output stream=\"stderr\">\nerr\n</program_output>\n", fail.Text()); diff != "" {
 		t.Errorf("the model reads (-want +got):\n%s", diff)
 	}
-	if r := result(t, w.run("scripts/kill.sh")); r.Signal != "SIGKILL" || r.ExitCode != nil {
-		t.Errorf("%+v", r)
+	killed := w.run("scripts/kill.sh")
+	if r := result(t, killed); r.Signal != "SIGKILL" || r.ExitCode != nil || killed.Code() != "script_failed" || killed.Text() != "Ended by SIGKILL.\n" {
+		t.Errorf("%+v, the model reads %q", r, killed.Text())
 	}
 	ms := 300
 	o, _ := w.call("run_skill_script", exectool.Script{Skill: "demo", Path: "scripts/loop.sh", MS: &ms})
-	if r := result(t, o); o.Code() != "script_limit" || r.Limit != "wall" || r.ExitCode != nil {
-		t.Errorf("%s %+v", o.Code(), r)
+	if r := result(t, o); o.Code() != "script_limit" || r.Limit != "wall" || r.ExitCode != nil || o.Text() != "Ended at a limit: wall.\n" {
+		t.Errorf("%s %+v, the model reads %q", o.Code(), r, o.Text())
 	}
 	for _, long := range []int{700_000, math.MaxInt} { // is the longest that a call may request
 		if w.call("run_skill_script", exectool.Script{Skill: "demo", Path: "scripts/fail.sh", MS: &long}); w.box.jobs[len(w.box.jobs)-1].Limits.Wall != 10*time.Minute {
