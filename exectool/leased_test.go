@@ -345,6 +345,42 @@ func TestBrowserOfTheScriptsIsLocal(t *testing.T) {
 	}
 }
 
+// Each script takes a browser of this machine, however that is written, from
+// --cdp before the environment.
+//
+// req: A-080
+func TestBrowserOfTheScriptsIsTheOneNamed(t *testing.T) {
+	t.Parallel()
+	linux(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "pagehand"), []byte("#!/bin/sh\necho \"$1 $2\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bash := testenv.NeedTool(t, "bash", "bash")
+	for _, at := range []string{"http://127.0.0.1:9222", "http://localhost:9222", "http://[::1]:9222", "http://127.0.0.1:9222/a_B-1/x"} {
+		for file, args := range map[string][]string{"form-automation.sh": {"http://127.0.0.1:8/", "a=b"}, "capture-workflow.sh": {"http://127.0.0.1:8/"}, "authenticated-session.sh": {"http://127.0.0.1:8/", "user", "pass"}} {
+			code, err := skills.FS.ReadFile("agent-browser/scripts/" + file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for env, told := range map[string][]string{at: args, "http://127.0.0.1:1": append([]string{"--cdp", at}, args...), "": append([]string{"--cdp=" + at}, args...)} {
+				c := exec.CommandContext(t.Context(), bash, append([]string{"-s", "--"}, told...)...)
+				c.Stdin, c.Env, c.Dir = strings.NewReader(string(code)), []string{"PATH=" + dir + ":/usr/bin:/bin", "AGENT_BROWSER_CDP=" + env}, t.TempDir()
+				out, err := c.CombinedOutput()
+				lines := slices.Compact(strings.Split(strings.TrimSpace(string(out)), "\n"))
+				if diff := cmp.Diff([]string{"--cdp " + at}, lines); err != nil || diff != "" {
+					t.Errorf("%s %q: %v (-want +got):\n%s", file, told, err, diff)
+				}
+			}
+			c := exec.CommandContext(t.Context(), bash, "-s", "--", "--cdp")
+			c.Stdin, c.Env = strings.NewReader(string(code)), []string{"PATH=" + dir + ":/usr/bin:/bin", "AGENT_BROWSER_CDP=" + at}
+			if out, err := c.CombinedOutput(); err == nil || c.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "--cdp has no value") {
+				t.Errorf("%s --cdp: exit %d, %s", file, c.ProcessState.ExitCode(), out)
+			}
+		}
+	}
+}
+
 // req
 func TestCredentialsNeedAGrantOfTheOrigin(t *testing.T) {
 	t.Parallel()
