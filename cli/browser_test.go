@@ -210,7 +210,7 @@ func lend(t *testing.T, origin string) []string {
 	return []string{"--browser-endpoint", testenv.Chromium(t), "--browser-origin", origin, "--browser-until", "10m"}
 }
 
-// req
+// req
 func TestSubagentFillsAFormInTheLentBrowser(t *testing.T) {
 	t.Parallel()
 	hand := pagehand(t)

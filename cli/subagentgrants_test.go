@@ -145,7 +145,7 @@ func toolNamesOf(r *modeltest.Request) (out []string) {
 // A profile is exact: other scripts do not run, whatever the run's settings and grants are. Hosts
 // and tools come only from the profile.
 //
-// req
+// req
 func TestTheManifestOfASubagentIsItsProfileAndHolds(t *testing.T) {
 	t.Parallel()
 	needLinux(t)

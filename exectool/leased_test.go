@@ -175,7 +175,7 @@ func tree(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// req
+// req
 func TestFormIsFilledInTheLeasedBrowser(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{settings.DefaultProfile, cfHarness} {
@@ -348,7 +348,7 @@ func TestBrowserOfTheScriptsIsLocal(t *testing.T) {
 // Each script takes a browser of this machine, however that is written, from
 // --cdp before the environment.
 //
-// req: A-080
+// req
 func TestBrowserOfTheScriptsIsTheOneNamed(t *testing.T) {
 	t.Parallel()
 	linux(t)
@@ -366,7 +366,7 @@ func TestBrowserOfTheScriptsIsTheOneNamed(t *testing.T) {
 			for env, told := range map[string][]string{at: args, "http://127.0.0.1:1": append([]string{"--cdp", at}, args...), "": append([]string{"--cdp=" + at}, args...)} {
 				c := exec.CommandContext(t.Context(), bash, append([]string{"-s", "--"}, told...)...)
 				c.Stdin, c.Env, c.Dir = strings.NewReader(string(code)), []string{"PATH=" + dir + ":/usr/bin:/bin", "AGENT_BROWSER_CDP=" + env}, t.TempDir()
-				out, err := c.CombinedOutput()
+				out, err := c.Output()
 				lines := slices.Compact(strings.Split(strings.TrimSpace(string(out)), "\n"))
 				if diff := cmp.Diff([]string{"--cdp " + at}, lines); err != nil || diff != "" {
 					t.Errorf("%s %q: %v (-want +got):\n%s", file, told, err, diff)

@@ -83,7 +83,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// req
+// req
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	only := func(names ...string) func(*runtimes.Request) {
@@ -136,7 +136,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// req
+// req
 func TestOnStdin(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
