@@ -403,6 +403,8 @@ func TestKeensCatalogIsItsText(t *testing.T) {
 	golden(t, "catalog_keen.golden", strings.ReplaceAll(cat.Text, w.dir, "/absolute/path/to/project"))
 	long := strings.Repeat("é", 1024) // an allowed description is shown in full
 	mentions(t, opened(t, keen, map[string]string{"skills/long/SKILL.md": "---\nname: long\ndescription: " + long + "\n---\nx"}).Catalog(t.Context()).Text, "\n- long: "+long+" → read ")
+	mentions(t, opened(t, keen, map[string]string{"skills/longer/SKILL.md": "---\nname: longer\ndescription: " + long + "é\n---\nx"}).Catalog(t.Context()).Text,
+		"\n- longer: "+strings.Repeat("é", 1023)+"… → read ")
 	mentions(t, opened(t, keen, map[string]string{"skills/lines/SKILL.md": "---\nname: lines\ndescription: |\n  Does this.\n  Use when asked.\n---\nx"}).Catalog(t.Context()).Text,
 		"\n- lines: Does this. Use when asked. → read ")
 }
@@ -594,7 +596,10 @@ func TestProjectPromptListsFiftyAndClampsThem(t *testing.T) {
 		t.Errorf("in %s, %d listed, %d omitted", cat.Place, len(cat.Entries), cat.Omitted)
 	}
 	mentions(t, cat.Text, "(5 more omitted", "load it with skills.load; read a file it mentions with skills.readFile. Available skills:")
-	for _, e := range cat.Entries {
+	for i, e := range cat.Entries {
+		if want := fmt.Sprintf("s%04d", i); e.Name != want || !strings.Contains(cat.Text, "\n- "+want+": "+e.Description+"\n") {
+			t.Errorf("entry %d is %s, want %s with its description in the text", i, e.Name, want)
+		}
 		if n := utf8.RuneCountInString(e.Description); n != 200 && n != 199 || !strings.HasSuffix(e.Description, "…") {
 			t.Errorf("%s: %d characters: %s", e.Name, n, e.Description)
 		}

@@ -108,7 +108,7 @@ func TestFilesAreClassedByTheirFirstFolder(t *testing.T) {
 
 // A file without frontmatter has a finding that says so. The profile decides its state.
 //
-// req: A-022
+// req: A-022, B-060
 func TestAFileWithoutFrontmatterFollowsTheProfile(t *testing.T) {
 	t.Parallel()
 	for profile, want := range map[string]metier.Status{cfHarness: metier.Refused, keen: metier.Loaded, runtimeProf: metier.Refused, project: metier.Refused, "agent-harness": metier.Refused, "default": metier.Loaded} {
@@ -275,14 +275,14 @@ func TestFieldsOfClaudeCodeAreTypedAndHaveNoAuthority(t *testing.T) {
 	}
 }
 
-// req: B-009, B-014
+// req: B-009, B-010, B-014
 func TestWhatIsMinorIsWarnedOfAndLoads(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 70)
 	w, all := judged(t, keen, map[string]string{
 		"folder": skillFile("other", ""), long: skillFile(long, ""), "upper": skillFile("Upper_Case", ""), "edge": skillFile("-edge--", ""),
 		"words": "---\nname: words\ndescription: " + strings.Repeat("x", 1025) + "\n---\n", "colon": "---\nname: colon\ndescription: Use when: asked.\n---\n",
-		"compat": skillFile("compat", "", "compatibility: "+strings.Repeat("x", 501)),
+		"compat": skillFile("compat", "", "compatibility: "+strings.Repeat("x", 501)), "case": skillFile("Case", ""), "naïve": skillFile("naïve", ""),
 	})
 	for folder, want := range map[string][]string{ // code and text, for each warning
 		"folder": {"name-directory-mismatch", `name "other", folder "folder"`},
@@ -291,6 +291,8 @@ func TestWhatIsMinorIsWarnedOfAndLoads(t *testing.T) {
 		"edge":   {"invalid-name", "begins or ends with a hyphen", "name-directory-mismatch", `name "-edge--", folder "edge"`},
 		"words":  {"description-too-long", "1025 characters, more than 1024"}, "colon": {"unquoted-colon", ""},
 		"compat": {"compatibility-too-long", "501 characters, more than 500"},
+		"case":   {"invalid-name", "other than lower-case letters", "name-directory-mismatch", `name "Case", folder "case"`},
+		"naïve":  {"invalid-name", "other than lower-case letters"},
 	} {
 		sk := all[folder]
 		if sk.State != metier.Loaded || len(sk.Diagnostics) != len(want)/2 {
@@ -303,8 +305,8 @@ func TestWhatIsMinorIsWarnedOfAndLoads(t *testing.T) {
 			}
 		}
 	}
-	if got := w.catalogNames(); len(got) != 7 || !slices.Contains(got, "folder") {
-		t.Errorf("the catalog has %q", got)
+	if diff := cmp.Diff([]string{"case", "colon", "compat", "edge", "folder", "naïve", "upper", "words", long}, w.catalogNames()); diff != "" {
+		t.Errorf("the catalog (-want +got):\n%s", diff)
 	}
 }
 
@@ -313,7 +315,8 @@ func TestLocationIsTheParsersAndOtherFieldsAreIgnored(t *testing.T) {
 	t.Parallel()
 	plain := skillFile("unit", "Text.\n")
 	w, all := judged(t, keen, map[string]string{"unit": plain})
-	v, others := judged(t, keen, map[string]string{"unit": skillFile("unit", "Text.\n", "location: /etc/passwd", "license: MIT", "x-foo: {bar: [baz]}", "version: 1.0", "path: ../..")})
+	v, others := judged(t, keen, map[string]string{"unit": skillFile("unit", "Text.\n", "location: /etc/passwd", "license: MIT", "x-foo: {bar: [baz]}", "version: 1.0", "path: ../..",
+		"compatibility: Plan 9", "metadata: {name: other}", "allowed-tools: Bash(git:*)", "model: m", "hooks: {x: y}", "paths: [z]")})
 	bare, sk := all["unit"], others["unit"]
 	for _, s := range []metier.Skill{bare, sk} {
 		loc := s.Head.Location
@@ -336,9 +339,11 @@ func TestLocationIsTheParsersAndOtherFieldsAreIgnored(t *testing.T) {
 	if sk.Root == bare.Root || strings.Contains(sk.Head.Location, "passwd") {
 		t.Error("not two skills")
 	}
+	v.works("read_file", args{"path": v.at("skills/unit/SKILL.md")})
+	v.works("write_file", args{"path": "new.txt", "content": "allowed-tools has no effect\n"})
 }
 
-// req: B-015
+// req: B-009, B-010, B-015
 func TestTheFolderStandsInForWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	w, all := judged(t, keen, map[string]string{"noname": "---\ndescription: Does it.\n---\n", "nodesc": "---\nname: nodesc\n---\nA paragraph.\n", "none": "---\nx: y\n---\n",
@@ -366,6 +371,12 @@ func TestBrokenYAMLIsToldToTheUserAndHurtsNoOtherSkill(t *testing.T) {
 	}
 	if got := w.catalogNames(); !slices.Equal(got, []string{"good"}) {
 		t.Errorf("the catalog has %q", got)
+	}
+	for _, front := range []string{"name: bad\nname: bad", "- name\n- bad", "just words", "name: &x bad", "name: !!binary bad", "name: bad\n--- b", "name: \"bad", "name: bad\a"} {
+		_, all := judged(t, keen, map[string]string{"bad": "---\n" + front + "\ndescription: Does it.\n---\n"})
+		if d := all["bad"].Diagnostics; all["bad"].State != metier.Refused || len(d) != 1 || d[0].Detail != message {
+			t.Errorf("%q: %s %+v", front, all["bad"].State, d)
+		}
 	}
 	said := func(how settings.YAMLReport) string {
 		w.set.Parse.YAMLReport = how
@@ -464,12 +475,13 @@ func TestProjectSkillsNeedNameAndDescription(t *testing.T) {
 	w, all := judged(t, project, map[string]string{
 		"noname": "---\ndescription: Use when asked.\n---\nText.\n", "nodesc": "---\nname: nodesc\n---\nText.\n",
 		"blankname": "---\nname: ' '\ndescription: Use when asked.\n---\nText.\n", "blankdesc": "---\nname: blankdesc\ndescription: ''\n---\nText.\n",
-		"folded": "---\nname: folded\ndescription: >\n  One\n  two.\n\n  Three.\n---\nText.\n", "literal": "---\nname: literal\ndescription: |-\n  One\n  two.\n---\nText.\n",
+		"folded": "---\nname: folded\ndescription: >\n  One\n  two.\n\n  Three.\n---\nText.\n", "stripped": "---\nname: stripped\ndescription: >-\n    One\n    two.\n---\nText.\n",
+		"clipped": "---\nname: clipped\ndescription: |\n  One\n\n    two.\n---\nText.\n", "literal": "---\nname: literal\ndescription: |-\n  One\n  two.\n---\nText.\n",
 	})
-	if got := w.catalogNames(); !slices.Equal(got, []string{"folded", "literal"}) {
+	if got := w.catalogNames(); !slices.Equal(got, []string{"clipped", "folded", "literal", "stripped"}) {
 		t.Errorf("listed: %q", got)
 	}
-	for folder, want := range map[string]string{"folded": "One two.\nThree.", "literal": "One\ntwo."} {
+	for folder, want := range map[string]string{"folded": "One two.\nThree.", "literal": "One\ntwo.", "stripped": "One two.", "clipped": "One\n\n  two."} {
 		if got := all[folder].Description; got != want {
 			t.Errorf("%s: %q, want %q", folder, got, want)
 		}
@@ -493,6 +505,14 @@ func TestTheRestOfTheFileIsTheBody(t *testing.T) {
 		if d, _ := skillmd.Parse(raw); string(d.Body) != body {
 			t.Errorf("%s: body of %d bytes, want %d: %.100q", name, len(d.Body), len(body), d.Body)
 		}
+	}
+	const spaced = "  First line.\n\nLast line.  \n\n\n"
+	w = opened(t, project, map[string]string{"skills/spaced/SKILL.md": "---\nname: spaced\ndescription: Use when asked.\n---\n" + spaced})
+	if diff := cmp.Diff(any(spaced), envelope(t, w.works("skills.load", args{"name": "spaced"}).Text())["content"]); diff != "" {
+		t.Errorf("content (-want +got):\n%s", diff)
+	}
+	if d, _ := skillmd.Parse([]byte("---\nname: a\n---\n\n" + spaced)); string(d.Body) != "\n"+spaced {
+		t.Errorf("body %q", d.Body)
 	}
 }
 

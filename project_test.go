@@ -88,6 +88,8 @@ func TestPromptHoldsOnlyAnIndex(t *testing.T) {
 func TestSkillToolsOnlyRead(t *testing.T) {
 	t.Parallel()
 	w := opened(t, project, projectFiles())
+	w.put("secret", "canary-secret")
+	w.link(w.at("secret"), "skills/my-skill/leak")
 	before := tree(t, w.dir)
 	for _, name := range []string{settings.ToolLoadSkill, settings.ToolReadSkillResource} {
 		if s, offered := w.spec(name); !offered || s.Effect != policy.Read {
@@ -98,7 +100,9 @@ func TestSkillToolsOnlyRead(t *testing.T) {
 	w.works("skills.readFile", args{"name": "My Skill", "path": "references/a.md"})
 	w.refusal("skills.readFile", args{"name": "My Skill", "path": "../new"})
 	w.refusal("skills.readFile", args{"name": "My Skill", "path": "/etc/passwd"})
+	w.refusal("skills.readFile", args{"name": "My Skill", "path": "leak"})
 	w.refusal("skills.readFile", args{"name": "My Skill", "path": "references/a.md", "content": "x"})
+	silent(t, w.said(), "canary-secret")
 	for _, e := range events[event.ToolCallStarted](w) {
 		if e.Effect != policy.Read {
 			t.Errorf("%+v", e)
@@ -144,7 +148,7 @@ func TestLoadAnswersWithNameAndContent(t *testing.T) {
 		t.Errorf("%s %s", spec.Name, spec.Schema)
 	}
 	m := envelope(t, w.works("skills.load", args{"name": "My Skill"}).Text())
-	if !slices.Equal(keys(m), []string{"content", "name", "ok", "skillDirectory", "source"}) || m["ok"] != true || m["name"] != "My Skill" || m["source"] != "fs" {
+	if !slices.Equal(keys(m), []string{"content", "name", "ok", "skillDirectory", "source"}) || m["ok"] != true || m["name"] != "My Skill" || m["source"] != "fs" || m["skillDirectory"] != "skills/my-skill" {
 		t.Errorf("%v", m)
 	}
 	if content := m["content"].(string); content != "\n# Canary body\n" {
@@ -154,6 +158,10 @@ func TestLoadAnswersWithNameAndContent(t *testing.T) {
 		t.Errorf("skillDirectory: %s", diff)
 	}
 	w.refusal("skills.load", args{"name": "My Skill", "file_path": "references/a.md"}, "file_path")
+	spelled := envelope(t, opened(t, project, projectFiles()).works("skills.load", args{"name": " my SKILL"}).Text()) // the reply has the skill's own name
+	if diff := cmp.Diff(m, spelled); diff != "" {
+		t.Errorf("by another spelling of the name (-want +got):\n%s", diff)
+	}
 	w = opened(t, project, map[string]string{"skills/lines/SKILL.md": "---\r\nname: lines\r\ndescription: Use when testing.\r\n---\r\n\r\nFirst\r\n\n---\n\nsecond: part\n---\n"})
 	if content := envelope(t, w.works("skills.load", args{"name": "lines"}).Text())["content"]; content != "\r\nFirst\r\n\n---\n\nsecond: part\n---\n" {
 		t.Errorf("content %q", content)
@@ -233,12 +241,16 @@ func TestReadFileAnswersWithPathAndContent(t *testing.T) {
 	w := opened(t, project, projectFiles())
 	spec, _ := w.spec(settings.ToolReadSkillResource)
 	sch, props := schemaOf(t, spec)
-	if spec.Name != "skills.readFile" || !slices.Equal(props, []string{"name", "path"}) || !slices.Equal(sch.Required, []string{"name", "path"}) {
+	if spec.Name != "skills.readFile" || !slices.Equal(props, []string{"name", "path"}) || !slices.Equal(sch.Required, []string{"name", "path"}) ||
+		sch.Properties["name"].Type != "string" || sch.Properties["path"].Type != "string" {
 		t.Errorf("%s %s", spec.Name, spec.Schema)
 	}
 	m := envelope(t, w.works("skills.readFile", args{"name": "My Skill", "path": "references/a.md"}).Text())
 	if !slices.Equal(keys(m), []string{"content", "name", "ok", "path"}) || m["ok"] != true || m["name"] != "My Skill" || m["path"] != "references/a.md" || m["content"] != "line one\n<b>\n" {
 		t.Errorf("%v", m)
+	}
+	if diff := cmp.Diff(m, envelope(t, w.works("skills.readFile", args{"name": "my skill ", "path": "references/a.md"}).Text())); diff != "" {
+		t.Errorf("by another spelling of the name (-want +got):\n%s", diff)
 	}
 	w.refusal("skills.readFile", args{"name": "none", "path": "references/a.md"}, "none")
 	w.refusal("skills.readFile", args{"name": "My Skill", "path": "references/none.md"}, "references/none.md")

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier/event"
 	"metier/event/eventtest"
 	"metier/internal/digest"
@@ -120,18 +122,25 @@ func TestWithoutSkillsNothingIsAdded(t *testing.T) {
 	var prompts []string
 	for _, c := range []struct {
 		values map[string]string
-		broken bool // one skill exists, but cannot be used
-	}{{}, {values: map[string]string{"catalog_format": "none", "catalog_place": "none", "activation": "none"}}, {broken: true}} {
+		broken bool // a skill is there that cannot be used
+		off    bool // and one that the user disabled
+	}{{}, {values: map[string]string{"catalog_format": "none", "catalog_place": "none", "activation": "none"}}, {broken: true}, {off: true}} {
 		w := newFixture(t, "keen", c.values)
 		if c.broken {
 			w.file(".agents/skills/bad/SKILL.md", "---\nname: bad\ndescription: [no end\n---\n")
+		}
+		if c.off {
+			w.skill("off", "is disabled", "x\n")
+			w.off = []string{"off"}
 		}
 		w.server.Say(modeltest.Turn{Text: "done"})
 		w.run("go")
 		prompts = append(prompts, strings.ReplaceAll(w.system()[0], w.ws, "/ws"))
 	}
-	if prompts[0] != prompts[1] || prompts[0] != prompts[2] || len(prompts[0]) < 100 {
-		t.Errorf("with the feature\n%s\nwithout\n%s\nwith a skill that cannot be used\n%s", prompts[0], prompts[1], prompts[2])
+	for i, prompt := range prompts {
+		if diff := cmp.Diff(prompts[0], prompt); diff != "" || len(prompt) < 100 {
+			t.Errorf("prompt %d has %d bytes (-without skills +this):\n%s", i, len(prompt), diff)
+		}
 	}
 	if strings.Contains(strings.ToLower(prompts[0]), "skill") {
 		t.Errorf("without skills the prompt speaks of them:\n%s", prompts[0])

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +31,8 @@ type fixture struct {
 	server *modeltest.Server
 	set    settings.Settings
 	grants []string
-	denied []string // disabled skills
+	denied []string // skills that the operator denied
+	off    []string // skills that the user disabled
 	mode   string
 	output string
 	prompt agent.Prompt
@@ -78,7 +80,10 @@ func (w *fixture) snapshot(ctx context.Context) (*metier.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	mounts := []metier.Mount{{Label: "project", Tier: policy.Project, Kind: "project", Source: src, Root: root}}
+	mounts := []metier.Mount{{Label: "project", Tier: policy.Project, Kind: "project", Source: src, Root: root,
+		Off: func(_ *metier.Head, _ metier.ID, name string) (string, bool) {
+			return "a file", slices.Contains(w.off, name)
+		}}}
 	if _, err := os.Stat(w.global); w.global != "" && err == nil {
 		if src, err = local.New(w.global, nil); err != nil {
 			return nil, err

@@ -98,7 +98,7 @@ func TestCatalogIsInEachRequestAndFollowsTheFolder(t *testing.T) {
 			if err := os.RemoveAll(filepath.Join(w.ws, ".agents", "skills", "first")); err != nil {
 				t.Error(err)
 			}
-			return call("read_file", `{"path":"a.txt"}`)
+			return call("read_file", `{"path":"`+filepath.ToSlash(w.ws)+`/.agents/skills/second/SKILL.md"}`)
 		}
 		return modeltest.Turn{Text: "done"}
 	})
@@ -110,6 +110,9 @@ func TestCatalogIsInEachRequestAndFollowsTheFolder(t *testing.T) {
 	want(t, sys[0], "- first: is there from the start")
 	want(t, sys[1], "- first: ", "- second: came later")
 	want(t, sys[2], "- second: came later")
+	if st := w.sess.State(); len(st.Active) != 1 || st.Active[0].Name != "second" { // and it is still listed
+		t.Errorf("active: %+v", st.Active)
+	}
 	for i, s := range sys {
 		if strings.Contains(s, "- off: ") {
 			t.Errorf("request %d lists a disabled skill:\n%s", i+1, s)
@@ -190,15 +193,18 @@ func TestSkillTextIsFreshAtInvocation(t *testing.T) {
 // req: B-041
 func TestCatalogComesAfterTheProjectsInstructions(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t, "keen", nil)
-	w.skill("one", "does one thing", "x\n")
-	w.prompt = agent.Prompt{Project: "Always use tabs."}
-	w.server.Say(modeltest.Turn{Text: "done"})
-	w.run("go")
-	sys := w.system()[0]
-	project, catalog := strings.Index(sys, "Always use tabs."), strings.Index(sys, "## Available Skills")
-	if project < 0 || catalog < project {
-		t.Errorf("instructions at %d, catalog at %d", project, catalog)
+	for _, mode := range agent.Modes() {
+		w := newFixture(t, "keen", nil)
+		w.skill("one", "does one thing", "x\n")
+		w.mode = mode
+		w.prompt = agent.Prompt{Project: "Always use tabs."}
+		w.server.Say(modeltest.Turn{Text: "done"})
+		w.run("go")
+		sys := w.system()[0]
+		project, catalog := strings.Index(sys, "Always use tabs."), strings.Index(sys, "## Available Skills")
+		if project < 0 || catalog < project || strings.Count(sys, "Always use tabs.") != 1 {
+			t.Errorf("%s: instructions at %d, catalog at %d in:\n%s", mode, project, catalog, sys)
+		}
 	}
 }
 
@@ -248,6 +254,7 @@ func TestPlanModeLoadsASkillAndReturnsValidStructure(t *testing.T) {
 	if !slices.Contains(tools, "skills_load") || !slices.Contains(tools, "skills_readFile") {
 		t.Errorf("tools %v", tools)
 	}
+	want(t, strings.Join(w.server.Requests()[1].LastResults(), ""), "Plan in steps.")
 	want(t, w.system()[0], "planner: how to plan", "You are in planning mode", "load it with skills.load; read a file it mentions with skills.readFile.")
 	want(t, w.server.Requests()[2].Messages[len(w.server.Requests()[2].Messages)-1].Text, "does not have the form")
 
@@ -262,6 +269,8 @@ func TestPlanModeLoadsASkillAndReturnsValidStructure(t *testing.T) {
 }
 
 // A host's prepare hook adds its fragment last.
+//
+// req: E-054
 func TestPrepareHookAppendsItsFragment(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "default", nil)
@@ -296,6 +305,8 @@ func TestLoadedSkillsStandWhereTheSettingSays(t *testing.T) {
 
 // The text of a mode is between the text about skills and the workspace, in every profile, and the
 // skills come last.
+//
+// req: E-054
 func TestSystemPromptOfEachMode(t *testing.T) {
 	t.Parallel()
 	for _, profile := range settings.Profiles() {

@@ -52,7 +52,8 @@ func TestReadRootIsGrantedAtRunTime(t *testing.T) {
 func TestGrantOpensItsDotFolderAndNoOther(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, setup{profile: "keen"}, map[string]string{
-		"HOME/.agents/skills/x/notes.md": "granted\n", "HOME/.agents/other/y": "secret", "HOME/.ssh/id": "secret", "HOME/.netrc": "secret", "HOME/plain": "p",
+		"HOME/.agents/skills/x/notes.md": "granted\n", "HOME/.agents/other/y": "secret", "HOME/.agents/skills-2/y": "secret",
+		"HOME/.ssh/id": "secret", "HOME/.netrc": "secret", "HOME/plain": "p",
 	})
 	x := e.path("HOME/.agents/skills/x/notes.md")
 	e.refuse(policy.CodePathDenied, "read_file", args{"path": x})
@@ -67,14 +68,13 @@ func TestGrantOpensItsDotFolderAndNoOther(t *testing.T) {
 	}
 	e.link(e.at("HOME/.ssh/id"), "key")
 	e.link(e.at("HOME/.ssh"), "HOME/.agents/skills/x/keys")
-	blocked := []string{"~/.ssh/id", e.path("HOME/.ssh/id"), e.path("HOME/.netrc"), e.path("HOME/.agents/other/y"), e.path("HOME/.ssh/none"),
-		"key", e.path("HOME/.agents/skills/x/keys/id")}
-	if runtime.GOOS == "linux" { // file names are case-sensitive
-		e.put("HOME/.Agents/skills/x/y", "secret")
+	closed := []string{"~/.ssh/id", e.path("HOME/.ssh/id"), e.path("HOME/.netrc"), e.path("HOME/.agents/other/y"), e.path("HOME/.ssh/none"),
+		e.path("HOME/.agents/skills-2/y"), "key", e.path("HOME/.agents/skills/x/keys/id")}
+	if runtime.GOOS == "linux" { // elsewhere this can be the same folder
 		e.put("HOME/.agents/Skills/x/y", "secret")
-		blocked = append(blocked, e.path("HOME/.Agents/skills/x/y"), e.path("HOME/.agents/Skills/x/y"))
+		closed = append(closed, e.path("HOME/.agents/Skills/x/y"))
 	}
-	for _, p := range blocked {
+	for _, p := range closed {
 		for _, tool := range []string{"read_file", "search_files", "list_files", "write_file"} {
 			a := args{"path": p}
 			switch tool {
@@ -93,7 +93,7 @@ func TestGrantOpensItsDotFolderAndNoOther(t *testing.T) {
 
 // A skill in the home opens its own folder, and no other dot path there.
 //
-// req: B-053
+// req: B-048, B-049, B-053
 func TestReadFile_SkillInHomeOpensItsFolderOnly(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"keen", settings.DefaultProfile} { // all of the root is granted, and each skill's folder

@@ -139,6 +139,7 @@ func TestFilesOfASkillAreReachedFromItsFolder(t *testing.T) {
 	}
 }
 
+// req: B-020
 func TestReadingAWholeSkillFileActivatesWhereTheSettingSaysSo(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -116,7 +116,9 @@ func runGates(t *testing.T, fail string) (string, error) {
 	return string(out), err
 }
 
-// Each make target runs the tool that it is named for.
+// Each make target runs the tool it is named for.
+//
+// req: E-071
 func TestGatesRunTheirTools(t *testing.T) {
 	t.Parallel()
 	mk := testenv.NeedTool(t, "make", "make")
@@ -140,6 +142,8 @@ func TestGatesRunTheirTools(t *testing.T) {
 
 // CI types README.md's commands in a fresh clone and selects the long form of
 // the tests, so that it runs every test once.
+//
+// req: E-071
 func TestGates_FreshCloneRunsEveryTest(t *testing.T) {
 	t.Parallel()
 	mk := testenv.NeedTool(t, "make", "make")
