@@ -372,6 +372,11 @@ func TestBrokenYAMLIsToldToTheUserAndHurtsNoOtherSkill(t *testing.T) {
 	if got := w.catalogNames(); !slices.Equal(got, []string{"good"}) {
 		t.Errorf("the catalog has %q", got)
 	}
+	v := opened(t, keen, map[string]string{"skills/bad/SKILL.md": "---\nname: other\ndescription: [no end\n---\n"})
+	v.works("read_file", args{"path": v.at("skills/bad/SKILL.md")}) // as any file
+	if active := v.State().Active; len(active) > 0 {
+		t.Errorf("active: %+v", active)
+	}
 	for _, front := range []string{"name: bad\nname: bad", "- name\n- bad", "just words", "name: &x bad", "name: !!binary bad", "name: bad\n--- b", "name: \"bad", "name: bad\a"} {
 		_, all := judged(t, keen, map[string]string{"bad": "---\n" + front + "\ndescription: Does it.\n---\n"})
 		if d := all["bad"].Diagnostics; all["bad"].State != metier.Refused || len(d) != 1 || d[0].Detail != message {

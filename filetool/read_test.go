@@ -151,6 +151,8 @@ func TestReadingAWholeSkillFileActivatesWhereTheSettingSaysSo(t *testing.T) {
 	}{
 		{"whole", args{}, true, 1, 0},
 		{"whole by limit", args{"offset": 1, "limit": 50}, true, 1, 0},
+		{"whole by exact limit", args{"limit": strings.Count(skillText("a"), "\n")}, true, 1, 0},
+		{"all but the last line", args{"limit": strings.Count(skillText("a"), "\n") - 1}, true, 0, 1},
 		{"a part", args{"limit": 2}, true, 0, 1},
 		{"from the middle", args{"offset": 2}, true, 0, 1},
 		{"setting off", args{}, false, 0, 1},

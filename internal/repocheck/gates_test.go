@@ -126,13 +126,13 @@ func TestGatesRunTheirTools(t *testing.T) {
 		"fmt-check": "gofmt -l",
 		"vet":       "go vet ./...",
 		"lint":      "staticcheck ./...",
-		"test":      "go test -short",
-		"test-all":  "go test -vet=off -race",
+		"test":      "go test -short -vet=off -timeout 40m ./...",
+		"test-all":  "go test -vet=off -race -timeout 40m ./...",
 		"attacks":   "tools/attacks",
 	} {
 		cmd := exec.CommandContext(t.Context(), mk, "--dry-run", "--no-print-directory", target)
 		// CI runs this test itself with METIER_TESTS=all.
-		cmd.Dir, cmd.Env = testenv.Module(t), append(os.Environ(), "METIER_TESTS=short")
+		cmd.Dir, cmd.Env = testenv.Module(t), append(os.Environ(), "METIER_TESTS=short", "TIMEOUT=40m")
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("make %s does not run %q: %v\n%s", target, want, err, out)
