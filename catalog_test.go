@@ -584,6 +584,9 @@ func TestNamesMatchAfterTrimAndLowerCase(t *testing.T) {
 	mentions(t, w.works("skills.load", args{"name": " my SKILL"}).Text(), "Canary body")
 	mentions(t, w.works("skills.readFile", args{"name": "my skill\t", "path": "references/a.md"}).Text(), "line one")
 	w.refusal("skills.load", args{"name": "my  skill"})
+	w.refusal("skills.readFile", args{"name": "my  skill", "path": "references/a.md"})
+	w = opened(t, project, map[string]string{"skills/apples/SKILL.md": skillFile("Äpfel", "The body of apples.\n")})
+	mentions(t, w.works("skills.load", args{"name": "\näPFEL "}).Text(), "The body of apples.")
 }
 
 // req: E-048, E-049, E-050

@@ -169,6 +169,7 @@ func TestArgumentsByName(t *testing.T) {
 		{"all, twice", "$ARGUMENTS-$ARGUMENTS", []string{"foo", "bar"}, "foo bar-foo bar"},
 		{"by index", "$ARGUMENTS[0],$ARGUMENTS[1],$ARGUMENTS[7]", []string{"foo", "bar"}, "foo,bar,"},
 		{"by an index of two digits", "$ARGUMENTS[10]", strings.Split("abcdefghijk", ""), "k"},
+		{"far beyond the last", "x=$ARGUMENTS[9999].", []string{"foo"}, "x=."},
 		{"none", "x=$ARGUMENTS.", nil, "x=."},
 		{"none by index", "x=$ARGUMENTS[0].", nil, "x=."},
 		{"not an index", "$ARGUMENTS[x] $ARGUMENTS[-1] $ARGUMENTS[+1] $ARGUMENTS[", []string{"a"}, "a[x] a[-1] a[+1] a["},
@@ -195,6 +196,7 @@ func TestArgumentsByPosition(t *testing.T) {
 		`\$0 costs \$5`:    "$0 costs $5",
 		"$ $a $$0 end$":    "$ $a $foo end$",
 		"$0$1$2":           "foobar",
+		`$0\$1\$0$1`:       "foo$1$0bar",
 		"100$":             "100$",
 		"${0} $(0) $ 0 $x": "${0} $(0) $ 0 $x",
 	} {
