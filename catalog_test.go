@@ -434,7 +434,9 @@ func TestRuntimeCatalogIsAnElement(t *testing.T) {
 	mentions(t, cat.Text, "Does &lt;b&gt;this&lt;/b&gt; &amp; &quot;that&quot; in &#39;quotes&#39;")
 	golden(t, "catalog_runtime.golden", strings.ReplaceAll(cat.Text, w.dir, "/absolute/path"))
 	mentions(t, w.preview().System, cat.Text)
-	// Names and locations are escaped too.
+	low := opened(t, runtimeProf, map[string]string{"skills/low/skill.md": skillFile("low", "")})
+	mentions(t, low.Catalog(t.Context()).Text, "<location>"+low.at("skills/low/skill.md")+"</location>")
+	// Names and locations are escaped, too.
 	const five = `a<b>&"c'`
 	cat = budgeted(t, settings.CatalogFormatXML, 0, invented("d"+five, "n"+five, "Does it. "+five)).Catalog(t.Context())
 	const escaped = "a&lt;b&gt;&amp;&quot;c&#39;"
@@ -537,6 +539,10 @@ func TestRuntimeCatalogTakesFiftyToAHundredTokensPerSkill(t *testing.T) {
 			t.Error(diff)
 		}
 		mentions(t, cat.Text, "<description>"+want+"</description>")
+		w := newFixture(t, runtimeProf, map[string]string{"skills/long/SKILL.md": "---\nname: long\ndescription: " + text + "\n---\n"})
+		w.config = func(c *metier.Config) { c.ToolsOnly = true }
+		w.open()
+		mentions(t, string(w.works("skills.list", args{}).Detail()), `"description":"`+want+`"`)
 	}
 }
 

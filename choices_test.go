@@ -267,6 +267,8 @@ func TestAChangeAfterTheSnapshotIsJudgedWithoutTrust(t *testing.T) {
 }
 
 // A trusted skill has the rank of its tier and cannot be displaced by an untrusted one.
+//
+// req: C-020
 func TestATrustedSkillRanksAsItsTier(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "default", map[string]string{"a/same/SKILL.md": skillFile("same", "A.\n"), "skills/same/SKILL.md": skillFile("same", "B.\n")})

@@ -397,12 +397,12 @@ func TestBrokenYAMLIsToldToTheUserAndHurtsNoOtherSkill(t *testing.T) {
 	}
 }
 
-// req: C-014, C-015, C-074
+// req: C-014, C-015, C-072, C-074
 func TestNamesUnderStrictRules(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{
-		"a": true, "pdf-2-text": true, "0": true, "az-09": true, "a-b-c": true, strings.Repeat("a", 64): true, strings.Repeat("字", 64): true, "技能": true, "мой-навык": true,
-		strings.Repeat("a", 65): false, strings.Repeat("字", 65): false, "Upper": false, "upPer": false, "-a": false, "a-": false, "a--b": false, "a_b": false, "a b": false, "a.b": false, "НАВЫК": false, "é!": false,
+		"a": true, "pdf-2-text": true, "0": true, "az-09": true, "a-b-c": true, strings.Repeat("a", 64): true, strings.Repeat("字", 64): true, "技能": true, "мой-навык": true, "a-٣": true, strings.Repeat("e\u0301", 64): true, strings.Repeat("\ufb01", 32): true,
+		strings.Repeat("a", 65): false, strings.Repeat("字", 65): false, "Upper": false, "upPer": false, "-a": false, "a-": false, "a--b": false, "a_b": false, "a b": false, "a.b": false, "НАВЫК": false, "é!": false, "ᾈ": false, strings.Repeat("\ufb01", 33): false,
 	}
 	for name, ok := range names {
 		_, all := judged(t, runtimeProf, map[string]string{name: skillFile("'"+name+"'", "")})
@@ -415,16 +415,21 @@ func TestNamesUnderStrictRules(t *testing.T) {
 		folder, name string
 		same         bool
 	}{{composed, decomposed, true}, {decomposed, composed, true}, {"wo", "\uff57\uff4f", true}, {"\uff57\uff4f", "wo", true}, {"cafe", composed, false}, {decomposed, "cafe", false}} {
-		_, all := judged(t, runtimeProf, map[string]string{tt.folder: skillFile(tt.name, "")})
+		w, all := judged(t, runtimeProf, map[string]string{tt.folder: skillFile(tt.name, "")})
 		for _, sk := range all {
 			if (sk.State == metier.Loaded) != tt.same || !tt.same && !slices.Equal(found(sk, skillmd.Error), []string{"name-directory-mismatch"}) {
 				t.Errorf("folder %+q, name %+q: %s %+v", tt.folder, tt.name, sk.State, sk.Diagnostics)
+			}
+			for _, spelled := range []string{tt.folder, tt.name} { // either spelling finds the skill
+				if got, err := w.snapshot().Find(spelled); tt.same && (err != nil || got.ID != sk.ID) {
+					t.Errorf("%+q finds %v, %v", spelled, got.ID, err)
+				}
 			}
 		}
 	}
 }
 
-// req: C-016, C-017, C-019
+// req: C-016, C-017, C-019, C-071, C-073
 func TestStrictRulesForDescriptionFieldsAndFolder(t *testing.T) {
 	t.Parallel()
 	desc := func(n int) string { return "---\nname: unit\ndescription: '" + strings.Repeat("é", n) + "'\n---\n" }
@@ -444,8 +449,8 @@ func TestStrictRulesForDescriptionFieldsAndFolder(t *testing.T) {
 		{skillFile("unit", "", "allowed_tools: Read"), "unexpected-field", []string{`"allowed_tools"`}},
 		{skillFile("unit", "", "disable-model-invocation: true"), "unexpected-field", []string{`"disable-model-invocation"`}},
 		{skillFile("unit", "", "version: '1'"), "unexpected-field", []string{"version"}},
-		{skillFile("unit", "", "model: m", "effort: e", "context: c", "agent: a", "hooks: h", "paths: p", "shell: s", "tags: t", "author: a", "when_to_use: w", "argument-hint: h", "arguments: a", "user-invocable: true", "platforms: p"),
-			"unexpected-field", []string{`"model"`, `"effort"`, `"context"`, `"agent"`, `"hooks"`, `"paths"`, `"shell"`, `"tags"`, `"author"`, `"when_to_use"`, `"argument-hint"`, `"arguments"`, `"user-invocable"`, `"platforms"`}},
+		{skillFile("unit", "", "model: m", "effort: e", "context: c", "agent: a", "hooks: h", "paths: p", "shell: s", "tags: t", "author: a", "when_to_use: w", "argument-hint: h", "arguments: a", "user-invocable: true", "platforms: p", "dependencies: jq"),
+			"unexpected-field", []string{`"model"`, `"effort"`, `"context"`, `"agent"`, `"hooks"`, `"paths"`, `"shell"`, `"tags"`, `"author"`, `"when_to_use"`, `"argument-hint"`, `"arguments"`, `"user-invocable"`, `"platforms"`, `"dependencies"`}},
 		{skillFile("unit", "", "license: MIT", "compatibility: c", "metadata: {a: b}", "allowed-tools: Read"), "", nil},
 		{skillFile("other", ""), "name-directory-mismatch", []string{`name "other"`, `folder "unit"`}},
 		{skillFile("Unit", ""), "name-directory-mismatch", []string{`name "Unit"`, `folder "unit"`}},

@@ -287,6 +287,7 @@ func TestCancelledReadIsTakenUpAgain(t *testing.T) {
 	}
 }
 
+// req: C-088
 func TestUnmediatedResultsAreWithheld(t *testing.T) {
 	t.Parallel()
 	raw := made{name: "raw", effect: policy.Read, act: func(context.Context, *metier.ToolContext) (metier.Result, error) {

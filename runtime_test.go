@@ -66,8 +66,8 @@ func TestStartOpensNoFileOfASkill(t *testing.T) {
 // req: C-012, C-029, C-069
 func TestFilesAndToolsBothActivate(t *testing.T) {
 	t.Parallel()
-	files := runtimeFiles()
-	files["skills/one/SKILL.md"] = skillFile("one", "Body of one.\n"+strings.Repeat("A line of the body.\n", 2000)+"The end of one.\n")
+	files, whole := runtimeFiles(), "\n    Body of one.\n"+strings.Repeat("A line of the body.\n", 2000)+"The end of one.\n\n\n"
+	files["skills/one/SKILL.md"] = skillFile("one", whole)
 	for _, mode := range []string{"tool", "file", "mount"} {
 		w := opened(t, runtimeProf, files)
 		load, resource := w.tools()
@@ -89,7 +89,7 @@ func TestFilesAndToolsBothActivate(t *testing.T) {
 		req := w.preview() // the model's next request
 		found := false
 		for _, m := range req.Messages {
-			found = found || strings.Contains(m.Text(), "Body of one.\n"+strings.Repeat("A line of the body.\n", 2000)+"The end of one.\n")
+			found = found || strings.Contains(m.Text(), ">\n"+whole+"\nSkill directory: ")
 		}
 		if !found || e.Hash != digest.Bytes([]byte(files["skills/one/SKILL.md"])) {
 			t.Errorf("%s: next request %+v", mode, req.Messages)
@@ -134,27 +134,21 @@ func TestActivationEventHasItsFields(t *testing.T) {
 	if diff := cmp.Diff(want, event.SkillActivated{SkillID: got.SkillID, Name: got.Name, Hash: got.Hash, Source: got.Source, ActivationSource: got.ActivationSource, SessionID: got.SessionID}); diff != "" {
 		t.Error(diff)
 	}
-	for _, tier := range []policy.Tier{policy.Builtin, policy.Org, policy.User, policy.ThirdParty} {
+	for tier, source := range map[policy.Tier]policy.Tier{policy.Builtin: policy.Builtin, policy.Org: policy.Org, policy.Project: policy.Project, policy.User: policy.User, policy.ThirdParty: policy.ThirdParty, "": policy.ThirdParty} {
 		w := newFixture(t, runtimeProf, runtimeFiles())
 		w.roots = []metier.Mount{w.mount("skills", tier)}
-		w.open().works(load, args{"name": "one"})
-		if diff := cmp.Diff(tier, one[event.SkillActivated](w).Source); diff != "" {
-			t.Errorf("source: %s", diff)
+		w.config = func(c *metier.Config) { c.Batch = false }
+		w.open()
+		changed := skillFile("one", "Body of one, changed.\n") // the hash is that of the text that was read
+		w.put("skills/one/SKILL.md", changed)
+		w.works(load, args{"name": "one"})
+		if e := one[event.SkillActivated](w); e.Source != source || e.Hash != digest.Bytes([]byte(changed)) || w.blob(e.Original) != changed || w.State().Active[0].Hash != e.Hash {
+			t.Errorf("tier %q: %+v", tier, e)
 		}
-	}
-	// The hash is that of the activated text, even if the file changed after it was listed.
-	w = newFixture(t, runtimeProf, runtimeFiles())
-	w.set.Discover.ResourceIndex, w.set.Activate.DriftBatch = settings.ResourceIndexStart, settings.DriftBatchReload
-	w.open()
-	now := skillFile("one", "Another body.\n")
-	w.put("skills/one/SKILL.md", now)
-	w.works(load, args{"name": "one"})
-	if diff := cmp.Diff(digest.Bytes([]byte(now)), one[event.SkillActivated](w).Hash); diff != "" {
-		t.Errorf("hash of a changed skill: %s", diff)
 	}
 }
 
-// req: C-031
+// req: C-031, C-088
 func TestSeveralSkillsAreActive(t *testing.T) {
 	t.Parallel()
 	w := opened(t, runtimeProf, runtimeFiles())
@@ -173,13 +167,25 @@ func TestSeveralSkillsAreActive(t *testing.T) {
 		t.Errorf("recorded %v, active %v", recorded, active)
 	}
 	w.works("list_files", args{"path": w.dir})
-	var named []string
-	for _, a := range last[event.ToolResult](w).Active {
-		named = append(named, a.Name)
+	var want []string
+	for _, n := range []string{"two", "one", "three"} {
+		want = append(want, n+" "+digest.Bytes([]byte(runtimeFiles()["skills/"+n+"/SKILL.md"])))
 	}
-	if want := []string{"two", "one", "three"}; !slices.Equal(named, want) {
-		t.Errorf("a later call names %v, want %v", named, want)
+	for _, active := range [][]event.SkillRef{last[event.PolicyDecided](w).Active, last[event.ToolCallStarted](w).Active, last[event.ToolResult](w).Active} {
+		var named []string
+		for _, a := range active {
+			named = append(named, a.Name+" "+a.Digest)
+		}
+		if diff := cmp.Diff(want, named); diff != "" {
+			t.Errorf("a later call names (-want +got):\n%s", diff)
+		}
 	}
+	files := runtimeFiles() // the lists of all of them count
+	files["skills/two/SKILL.md"] = skillFile("two", "Body of two.\n", "allowed-tools: Read")
+	w = opened(t, runtimeProf, files)
+	w.works(load, args{"name": "two"})
+	w.works(load, args{"name": "one"})
+	mentions(t, w.fails(policy.CodeNotNarrowed, "write_file", args{"path": "new.md", "content": "x"}).Text(), `"two"`)
 }
 
 // req: C-032
@@ -298,7 +304,7 @@ func TestTraversalIsBlocked(t *testing.T) {
 	}
 }
 
-// req: C-036
+// req: C-036, C-048
 func TestReadsAreTracked(t *testing.T) {
 	t.Parallel()
 	w := opened(t, runtimeProf, runtimeFiles())
@@ -311,19 +317,19 @@ func TestReadsAreTracked(t *testing.T) {
 	w.works("read_file", args{"path": w.at("skills/one/references/a.md")})
 	w.fails("resource_path_invalid", resource, args{"skill": "one", "path": "../two/SKILL.md"})
 	got := events[event.ResourceRead](w)
-	first := digest.Bytes([]byte("canary-reference"))
-	want := [][2]string{{"references/a.md", first}, {"assets/c.bin", digest.Bytes([]byte{0, 1})}, {"references/none.md", ""}, {"references/a.md", first},
-		{"references/a.md", digest.Bytes([]byte("changed-reference"))}, {"../two/SKILL.md", ""}}
-	if len(got) != len(want) {
-		t.Fatalf("%+v", got)
+	sized := func(n int64) *int64 { return &n }
+	read := func(call, path, kind, status, code string) event.ResourceRead {
+		return event.ResourceRead{Call: call, SkillID: "skills:one", Name: "one", Source: policy.Project, Path: path, Kind: kind, Status: status, Code: code, MaxBytes: 5_000_000, Role: policy.Context}
 	}
-	for i, e := range got {
-		if e.RegistryDigest != "" || e.Matches != nil { // this profile reads without an index
-			t.Errorf("record %d: %+v", i, e)
-		}
-		if e.Path != want[i][0] || e.ObservedDigest != want[i][1] || e.SkillID != "skills:one" {
-			t.Errorf("record %d: %+v", i, e)
-		}
+	want := []event.ResourceRead{read("c1", "references/a.md", "reference", "read", ""), read("c2", "assets/c.bin", "asset", "binary", ""), read("c3", "references/none.md", "reference", "error", "resource_not_found"),
+		read("c4", "references/a.md", "reference", "read", ""), read("c5", "references/a.md", "reference", "read", ""), read("c6", "../two/SKILL.md", "", "error", "resource_path_invalid")}
+	for i, text := range map[int]string{0: "canary-reference", 1: "\x00\x01", 3: "canary-reference", 4: "changed-reference"} {
+		want[i].ObservedDigest, want[i].ObservedSize, want[i].HostPath = digest.Bytes([]byte(text)), sized(int64(len(text))), w.at("skills/one/"+want[i].Path)
+		want[i].ContentKind = map[bool]string{true: "binary", false: "text"}[i == 1]
+	}
+	want[4].MaxBytes = 256 << 10                 // of read_file
+	if diff := cmp.Diff(want, got); diff != "" { // this profile reads without an index
+		t.Errorf("records (-want +got):\n%s", diff)
 	}
 	mentions(t, w.said(), `encoding=\"base64\"`, "AAE=")
 }
@@ -332,14 +338,18 @@ func TestReadsAreTracked(t *testing.T) {
 func TestNestedReferencesNeedTheSwitch(t *testing.T) {
 	t.Parallel()
 	for scope, code := range map[settings.ResourceScope]string{settings.ResourceScopeOneLevel: "resource_too_deep", settings.ResourceScopeFolder: "", settings.ResourceScopeIndexed: ""} {
-		w := newFixture(t, runtimeProf, runtimeFiles())
+		files := runtimeFiles()
+		files["skills/one/assets/sub/d.md"], files["skills/one/own/sub/e.md"] = "canary-asset", "canary-own"
+		w := newFixture(t, runtimeProf, files)
 		if scope == settings.ResourceScopeOneLevel && w.set.Read.Scope != scope {
 			t.Fatalf("the profile has %s", w.set.Read.Scope)
 		}
 		w.set.Read.Scope = scope
 		w.open()
 		_, resource := w.tools()
-		w.fails(code, resource, args{"skill": "one", "path": "references/sub/b.md"})
+		for _, deep := range []string{"references/sub/b.md", "assets/sub/d.md", "own/sub/e.md"} {
+			w.fails(code, resource, args{"skill": "one", "path": deep})
+		}
 		w.works(resource, args{"skill": "one", "path": "references/a.md"})
 		w.works(resource, args{"skill": "one", "path": "./references/a.md"})
 	}

@@ -147,7 +147,34 @@ func TestDecisiveCells(t *testing.T) {
 	}
 }
 
-// TestDefaultTools checks the values; the tool list of a run is tested where it is created.
+// The profile agent-runtime has the values that its requirements name.
+//
+// req: C-002, C-003, C-004, C-012, C-013, C-014, C-015, C-016, C-017, C-018, C-019, C-020, C-024, C-025, C-026, C-028, C-029, C-032, C-033
+// req: C-037, C-040, C-043, C-044, C-047, C-050, C-051, C-054, C-065, C-066, C-067, C-068, C-070, C-071, C-073, C-080, C-081, C-082
+// req: C-083, C-084, C-086
+func TestAgentRuntimeValues(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{
+		"resource_index": "activation", "resource_list": "0", "state_store": "user_file", "script_target": "sandbox", "activation": "load_tool, read_file",
+		"file_names": "lower_too", "scan": "children", "identity": "equal", "match": "nfkc", "name_charset": "unicode",
+		"missing_name": "reject", "missing_description": "reject", "no_frontmatter": "reject", "validation": "strict", "unknown_fields": "reject", "known_extensions": "none",
+		"compatibility_max": "500", "precedence": "builtin, org, user, third_party", "protect_names": "no", "reload": "watch",
+		"catalog_format": "xml", "catalog_place": "system", "catalog_max": "0", "catalog_desc_max": "240", "paths": "host",
+		"content": "body", "args": "none", "inject_role": "context", "drift_batch": "fail", "resource_scope": "one_level", "guard_allow": "skill_dirs",
+		"scripts": "tiered", "script_approval": "by_tier", "script_network": "tiered", "script_cwd": "skill", "script_stage": "staged_tree", "missing_dependency": "reject",
+		"allowed_tools": "enforce+preapprove", "allowed_tools_merge": "intersection", "if_match": "yes",
+		"tool_list": "skills.list", "tool_load": "skills.read", "tool_resource": "skills.read_resource", "tool_script": "skills.run_script", "tool_reply": "text",
+	}
+	s, got := resolved(t, "agent-runtime"), map[string]string{}
+	for name := range want {
+		got[name] = row(t, name).Get(&s)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// TestDefaultTools holds and ruling 20 for the values; the tool list of a run is tested where it is made.
 func TestDefaultTools(t *testing.T) {
 	t.Parallel()
 	want := []string{"read_file", "load_skill", "read_skill_resource", "write_file", "edit_file", "delegate_task"}

@@ -44,7 +44,7 @@ func validated(front, folder string) []Diagnostic {
 	return Validate([]byte("---\n"+front+"---\n# Words\n"), Folder{Name: folder})
 }
 
-// req: C-014, C-072, C-074
+// req: C-014, C-015, C-019, C-072, C-074
 func TestNamesAreJudgedByTheSpecification(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("n", 65)
@@ -59,6 +59,10 @@ func TestNamesAreJudgedByTheSpecification(t *testing.T) {
 		"64 characters":      {long[1:], long[1:], []string{}},
 		"65 characters":      {long, long, []string{"Skill name '" + long + "' exceeds 64 character limit (65 chars)"}},
 		"64 of three bytes":  {strings.Repeat("字", 64), strings.Repeat("字", 64), []string{}},
+		"64 when composed":   {strings.Repeat("e\u0301", 64), "", []string{}},
+		"66 when expanded":   {strings.Repeat("\ufb01", 33), "", []string{"Skill name '" + strings.Repeat("fi", 33) + "' exceeds 64 character limit (66 chars)"}},
+		"wide upper case":    {"\uff37", "", []string{"Skill name 'W' must be lowercase"}},
+		"upper case inside":  {"woRd", "woRd", []string{"Skill name 'woRd' must be lowercase"}},
 		"upper case":         {"Word", "Word", []string{"Skill name 'Word' must be lowercase"}},
 		"upper cyrillic":     {"НАВЫК", "НАВЫК", []string{"Skill name 'НАВЫК' must be lowercase"}},
 		"hyphen first":       {"-a", "-a", []string{"Skill name cannot start or end with a hyphen"}},
@@ -107,7 +111,7 @@ func TestNamesAreJudgedByTheSpecification(t *testing.T) {
 	}
 }
 
-// req: C-071, C-073, C-089
+// req: C-016, C-017, C-071, C-073, C-089
 func TestFieldsAreJudgedByTheSpecification(t *testing.T) {
 	t.Parallel()
 	text := func(n int) string { return strings.Repeat("é", n) }
@@ -126,6 +130,7 @@ func TestFieldsAreJudgedByTheSpecification(t *testing.T) {
 		"dashes in a value":       {"description: use --- when\n", []string{}},
 		"other fields":            {goodDesc + "zeta: 1\nalpha:\n  b: c\n", []string{"Unexpected fields in frontmatter: alpha, zeta. " + onlyFields}},
 		"fields of others":        {goodDesc + "version: 1.0\nwhen_to_use: asked\nmodel: m\nLicense: MIT\nallowed_tools: Read\n", []string{"Unexpected fields in frontmatter: License, allowed_tools, model, version, when_to_use. " + onlyFields}},
+		"dependencies, triggers":  {goodDesc + "dependencies: jq\ntriggers: a\n", []string{"Unexpected fields in frontmatter: dependencies, triggers. " + onlyFields}},
 		"compatibility of 500":    {goodDesc + "compatibility: " + text(500) + "\n", []string{}},
 		"compatibility of 501":    {goodDesc + "compatibility: " + text(501) + "\n", []string{"Compatibility exceeds 500 character limit (501 chars)"}},
 		"compatibility empty":     {goodDesc + "compatibility: ''\n", []string{"Field 'compatibility' must be a non-empty string"}},

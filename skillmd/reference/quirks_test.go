@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// req: C-093
 func TestQuirksOfTheReference(t *testing.T) {
 	t.Parallel()
 	const ok = "---\nname: w\ndescription: d\n"
@@ -65,6 +66,7 @@ func TestQuirksOfTheReference(t *testing.T) {
 	}
 }
 
+// req: C-093
 func TestWhatCrashesTheReferenceIsAnError(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -90,6 +92,7 @@ func TestWhatCrashesTheReferenceIsAnError(t *testing.T) {
 	}
 }
 
+// req: C-093
 func TestPathsAreThoseOfPathlib(t *testing.T) {
 	t.Parallel()
 	base := filepath.Dir(skill(t, "w", "SKILL.md", "name: w\ndescription: d"))
@@ -133,6 +136,7 @@ func TestPathsAreThoseOfPathlib(t *testing.T) {
 	}
 }
 
+// req: C-093
 func TestPropertiesArePrintedAsPythonPrintsThem(t *testing.T) {
 	t.Parallel()
 	front := "name: ' w '\ndescription: \"é \U0001F47D \\t\\\"\\\\\"\nlicense:\n  - a\n  - b: c\nmetadata:\n  a:\n    it's: \"q\"\n    x:\n      - 'say \"hi\"'\n      - both ' and \"\n  b: ' kept '\n  c:\n    - \"\u00a0\\n\\\\\"\n"

@@ -50,6 +50,9 @@ func TestValidateAsTheReferenceTestsItself(t *testing.T) {
 		more          int    // number of further messages
 	}{
 		"20 valid":                {"word-count", "name: word-count" + about, "", 0},
+		"upper case inside":       {"wordCount", "name: wordCount" + about, "lowercase", 0},
+		"no name":                 {"word-count", "license: MIT" + about, "Missing required field in frontmatter: name", 0},
+		"no description":          {"word-count", "name: word-count\nlicense: MIT", "Missing required field in frontmatter: description", 0},
 		"24 upper case":           {"WordCount", "name: WordCount" + about, "lowercase", 0},
 		"upper case inside":       {"wordCount", "name: wordCount" + about, "lowercase", 0},
 		"25 name too long":        {strings.Repeat("b", 70), "name: " + strings.Repeat("b", 70) + about, "exceeds 64 character limit (70 chars)", 0},
@@ -98,7 +101,9 @@ func TestValidateAsTheReferenceTestsItself(t *testing.T) {
 	}
 }
 
-// The cases of test_validator.py about paths that are not skills.
+// The cases of test_validator.py about what is no skill at all.
+//
+// req: C-001, C-093
 func TestValidateAPathThatIsNoSkill(t *testing.T) {
 	t.Parallel()
 	empty := skill(t, "empty", "", "")
@@ -116,6 +121,8 @@ func TestValidateAPathThatIsNoSkill(t *testing.T) {
 }
 
 // The cases of test_parser.py.
+//
+// req: C-001, C-093
 func TestReadAsTheReferenceTestsItself(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -151,6 +158,8 @@ func TestReadAsTheReferenceTestsItself(t *testing.T) {
 }
 
 // Cases 11 to 13 of test_parser.py.
+//
+// req: C-001, C-093
 func TestFindPrefersUpperCase(t *testing.T) {
 	t.Parallel()
 	dir := skill(t, "w", "skill.md", "name: lower\ndescription: d")
@@ -168,6 +177,8 @@ func TestFindPrefersUpperCase(t *testing.T) {
 }
 
 // The cases of test_prompt.py.
+//
+// req: C-001, C-093
 func TestPromptAsTheReferenceTestsItself(t *testing.T) {
 	t.Parallel()
 	got, err := Prompt(nil)
@@ -175,13 +186,14 @@ func TestPromptAsTheReferenceTestsItself(t *testing.T) {
 		t.Errorf("no skill: %q, %v", got, err)
 	}
 	one := At("", skill(t, "w", "SKILL.md", "name: w\ndescription: Counts words"))
-	two := At("", skill(t, "x", "SKILL.md", `name: "x"`+"\ndescription: Use <a> & \"b\" or 'c'"))
+	two := At("", skill(t, "x", "SKILL.md", `name: "x<'y'>"`+"\ndescription: Use <a> & \"b\" or 'c'"))
 	got, err = Prompt([]Skill{one, two})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
 		"\n<name>\nw\n</name>\n<description>\nCounts words\n</description>\n<location>\n/", // 17
+		"<name>\nx&lt;&#x27;y&#x27;&gt;\n</name>",
 		"\nUse &lt;a&gt; &amp; &quot;b&quot; or &#x27;c&#x27;\n</description>\n<location>", // 19
 		"/x/SKILL.md\n</location>\n</skill>\n</available_skills>",
 	} {
