@@ -277,7 +277,8 @@ func TestAllowedToolsPreapproveAndEnforce(t *testing.T) {
 // req: C-041
 func TestDestructiveAndExternalActsWait(t *testing.T) {
 	t.Parallel()
-	for name, a := range map[string]args{"destructive": {"command": "ls && rm -rf build"}, "destructive by its path": {"command": "/bin/rm -rf build"}, "external": {"command": "make deploy", "hosts": []string{"prod.example.org"}}} {
+	for name, a := range map[string]args{"destructive": {"command": "ls && rm -rf build"}, "destructive by its path": {"command": "/bin/rm -rf build"}, "external": {"command": "make deploy", "hosts": []string{"prod.example.org"}},
+		"external, of two hosts": {"command": "make deploy", "hosts": []string{"a.example.com", "prod.example.org", "test.example.org"}}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var acts atomic.Int64

@@ -172,6 +172,7 @@ func lifted(t *testing.T, tier policy.Tier) *fixture {
 	return w
 }
 
+// req: C-049
 func TestTrustLiftsTheFilesThatWereSeen(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ given, want policy.Tier }{
@@ -199,6 +200,8 @@ func TestTrustLiftsTheFilesThatWereSeen(t *testing.T) {
 }
 
 // A skill's own claims grant no trust, and any changed file ends it.
+//
+// req: C-049
 func TestTrustEndsWithTheFirstChange(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(w *fixture){

@@ -134,6 +134,7 @@ func TestAnApprovalOfTheGrantsIsRecordedBeforeTheStart(t *testing.T) {
 	}
 }
 
+// req: C-051
 func TestAnAnswerThatHoldsAlwaysCoversOneTreeAndYieldsToTheSession(t *testing.T) {
 	t.Parallel()
 	var acts atomic.Int64

@@ -46,12 +46,12 @@ func TestResolverLoadsOnDemandAndLogsReads(t *testing.T) {
 		}
 	}
 	silent(t, w.said(), "canary-secret")
-	var got [][3]string
+	var got [][5]string
 	for _, e := range events[event.ResourceRead](w) {
-		got = append(got, [3]string{e.Path, e.Status, e.ObservedDigest})
+		got = append(got, [5]string{e.SkillID, e.Path, e.Status, e.Code, e.ObservedDigest})
 	}
-	if diff := cmp.Diff([][3]string{{"references/a.md", "read", digest.Bytes([]byte("canary-reference"))}, {"../secret", "error", ""}, {"references/none.md", "error", ""},
-		{w.at("skills/secret"), "error", ""}, {"leak", "error", ""}}, got); diff != "" {
+	if diff := cmp.Diff([][5]string{{"skills:one", "references/a.md", "read", "", digest.Bytes([]byte("canary-reference"))}, {"skills:one", "../secret", "error", "resource_path_invalid", ""},
+		{"skills:one", "references/none.md", "error", "resource_not_found", ""}, {"skills:one", w.at("skills/secret"), "error", "resource_path_invalid", ""}, {"skills:one", "leak", "error", "resource_outside_root", ""}}, got); diff != "" {
 		t.Errorf("reads in the log (-want +got)\n%s", diff)
 	}
 }

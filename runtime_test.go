@@ -307,7 +307,9 @@ func TestTraversalIsBlocked(t *testing.T) {
 // req: C-036, C-048
 func TestReadsAreTracked(t *testing.T) {
 	t.Parallel()
-	w := opened(t, runtimeProf, runtimeFiles())
+	w := newFixture(t, runtimeProf, runtimeFiles())
+	w.roots = []metier.Mount{w.mount("skills", policy.Org)}
+	w.open()
 	_, resource := w.tools()
 	w.works(resource, args{"skill": "one", "path": "references/a.md"})
 	w.works(resource, args{"skill": "one", "path": "assets/c.bin"})
@@ -319,7 +321,7 @@ func TestReadsAreTracked(t *testing.T) {
 	got := events[event.ResourceRead](w)
 	sized := func(n int64) *int64 { return &n }
 	read := func(call, path, kind, status, code string) event.ResourceRead {
-		return event.ResourceRead{Call: call, SkillID: "skills:one", Name: "one", Source: policy.Project, Path: path, Kind: kind, Status: status, Code: code, MaxBytes: 5_000_000, Role: policy.Context}
+		return event.ResourceRead{Call: call, SkillID: "skills:one", Name: "one", Source: policy.Org, Path: path, Kind: kind, Status: status, Code: code, MaxBytes: 5_000_000, Role: policy.Context}
 	}
 	want := []event.ResourceRead{read("c1", "references/a.md", "reference", "read", ""), read("c2", "assets/c.bin", "asset", "binary", ""), read("c3", "references/none.md", "reference", "error", "resource_not_found"),
 		read("c4", "references/a.md", "reference", "read", ""), read("c5", "references/a.md", "reference", "read", ""), read("c6", "../two/SKILL.md", "", "error", "resource_path_invalid")}

@@ -95,7 +95,7 @@ func TestTheRuntimesToolsAreServed(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	another := "---\nname: another\ndescription: Does more. Use when more is asked for.\nlicense: MIT\n---\n# Another\n\n---\nIts last line.\n"
-	p.write(map[string]string{"shelf/report/references/how.md": "Count twice.\n", "shelf/report/references/space.md": "\n    indented\n\n\n",
+	p.write(map[string]string{"shelf/report/references/how.md": "Count twice.\n", "shelf/report/references/space.md": "\n    indented\n\n\n", "shelf/report/assets/a.bin": "\x00\x01",
 		"shelf/another/SKILL.md": another, "shelf/broken/SKILL.md": "---\nname: broken\n---\nNo description.\n"})
 	c := p.serves("--profile", "agent-runtime")
 	if got := c.tools(); !slices.Equal(got, []string{"skills.list", "skills.read", "skills.read_resource"}) {
@@ -125,7 +125,12 @@ func TestTheRuntimesToolsAreServed(t *testing.T) {
 		t.Errorf("skills.read: %s", diff)
 	}
 	text, ok, data = c.call("skills.read_resource", map[string]any{"skill": "report", "path": "references/how.md"})
-	if !ok || !strings.Contains(text, "Count twice.") || data["path"] != "references/how.md" || data["observedSizeBytes"] != 13.0 {
+	want := map[string]any{"skillName": "report", "skillId": "shelf:report", "path": "references/how.md", "status": "read", "observedSizeBytes": 13.0, "observedDigest": digest.Bytes([]byte("Count twice.\n")), "truncated": false}
+	if diff := cmp.Diff(want, data); !ok || !strings.Contains(text, "Count twice.") || diff != "" {
+		t.Errorf("skills.read_resource: %q, %s", text, diff)
+	}
+	text, ok, data = c.call("skills.read_resource", map[string]any{"skill": "report", "path": "assets/a.bin"})
+	if !ok || !strings.Contains(text, "AAE=") || data["encoding"] != "base64" || data["status"] != "binary" {
 		t.Errorf("skills.read_resource: %q, %v", text, data)
 	}
 	if text, ok, _ = c.call("skills.read_resource", map[string]any{"skill": "report", "path": "references/space.md"}); !ok || !strings.Contains(text, "\n    indented\n\n\n") {
@@ -151,8 +156,8 @@ func TestTheRuntimesToolsAreServed(t *testing.T) {
 func TestScriptsAreServedWhereTheOperatorNamesThem(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.write(map[string]string{"shelf/report/scripts/b.sh": "echo other >>/workspace/other.txt\n", "shelf/report/scripts/c.sh": "echo \"got $1\"; cat; echo odd >&2; exit 3\n"})
-	c := p.serves("--profile", "agent-runtime", "--allow-skill-script", "report:scripts/a.sh", "--allow-skill-script", "report:scripts/c.sh")
+	p.write(map[string]string{"shelf/report/scripts/b.sh": "echo other >>/workspace/other.txt\n", "shelf/report/scripts/c.sh": "echo \"got $1\"; cat; echo odd >&2; exit 3\n", "shelf/report/scripts/d.sh": "sleep 60\n"})
+	c := p.serves("--profile", "agent-runtime", "--allow-skill-script", "report:scripts/a.sh", "--allow-skill-script", "report:scripts/c.sh", "--allow-skill-script", "report:scripts/d.sh")
 	run := func(path string) (string, bool, map[string]any) {
 		return c.call("skills.run_script", map[string]any{"skill": "report", "path": path})
 	}
@@ -161,11 +166,14 @@ func TestScriptsAreServedWhereTheOperatorNamesThem(t *testing.T) {
 	}
 	c.call("skills.read", map[string]any{"name": "report"})
 	text, ok, data := run("scripts/a.sh")
-	if b, err := os.ReadFile(filepath.Join(p.dir, "ran.txt")); !ok || err != nil || string(b) != "ran\n" || data["exitCode"] != 0.0 {
-		t.Errorf("%q, %v, %q, %v", text, data, b, err)
+	if b, err := os.ReadFile(filepath.Join(p.dir, "ran.txt")); !ok || err != nil || string(b) != "ran\n" || text == "" {
+		t.Errorf("%q, %q, %v", text, b, err)
 	}
-	if _, raw := data["stdout"]; raw || text == "" { // the raw output stays on the server
-		t.Errorf("what a script wrote stands there without its origin: %v", data)
+	if diff := cmp.Diff(map[string]any{"status": "executed", "exitCode": 0.0, "signal": "", "limit": "", "truncated": false}, data); diff != "" { // the raw output stays on the server
+		t.Errorf("skills.run_script: %s", diff)
+	}
+	if text, ok, _ = c.call("skills.run_script", map[string]any{"skill": "report", "path": "scripts/d.sh", "timeoutMs": 200}); ok || !strings.Contains(text, "Ended at a limit: wall.") {
+		t.Errorf("a script that takes too long: %s", text)
 	}
 	if text, ok, _ := run("../report/scripts/a.sh"); ok || !strings.Contains(text, "script_path_invalid") {
 		t.Errorf("a path that leaves the skill: %s", text)

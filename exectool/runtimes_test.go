@@ -272,7 +272,7 @@ func TestMissingInterpreterIsNamed(t *testing.T) {
 // req: C-079, C-080, C-081
 func TestDeclaredPackages(t *testing.T) {
 	t.Parallel()
-	skill := "---\nname: demo\ndescription: Use when scripts are tried.\ncompatibility: needs a network, docker and root\ndependencies: [python>=3.8, no-such-package-here>=2]\n---\n"
+	skill := "---\nname: demo\ndescription: Use when scripts are tried.\ncompatibility: needs a network, docker and root\ndependencies: [python>=3.8, no-such-package-here>=2, nor-this-one]\n---\n"
 	for reject, want := range map[settings.MissingDependency]string{settings.MissingDependencyReject: "dependency_missing", settings.MissingDependencyWarn: ""} {
 		files := demo(map[string]string{"scripts/a.py": "print('ran')\n"})
 		files["skills/demo/SKILL.md"] = skill
@@ -282,7 +282,7 @@ func TestDeclaredPackages(t *testing.T) {
 			t.Errorf("%s: %q %s", reject, o.Code(), o.Text())
 		}
 		asked := events[event.PackagesRequested](w)
-		request := event.PackagesRequested{Call: "c1", SkillID: "r:demo", Path: "scripts/a.py", Runtime: "python", Packages: []string{"no-such-package-here"}, Rejected: want != ""}
+		request := event.PackagesRequested{Call: "c1", SkillID: "r:demo", Path: "scripts/a.py", Runtime: "python", Packages: []string{"no-such-package-here", "nor-this-one"}, Rejected: want != ""}
 		if diff := cmp.Diff([]event.PackagesRequested{request}, asked); diff != "" {
 			t.Errorf("%s: %s", reject, diff)
 		}
@@ -298,7 +298,7 @@ func TestDeclaredPackages(t *testing.T) {
 		t.Errorf("both declare packages: %s", o.Text())
 	}
 	files := demo(map[string]string{"scripts/a.py": "# /// script\n# dependencies = [\"also-no-such-package\"]\n# ///\nprint('ran')\n", "scripts/b.sh": "#!/bin/bash\necho ran\n"})
-	files["skills/demo/SKILL.md"] = strings.Replace(skill, "dependencies: [python>=3.8, no-such-package-here>=2]\n", "", 1)
+	files["skills/demo/SKILL.md"] = strings.Replace(skill, "dependencies: [python>=3.8, no-such-package-here>=2, nor-this-one]\n", "", 1)
 	w := newFixture(t, setup{}, files)
 	if r := w.ran("scripts/b.sh"); r.Stdout != "ran\n" { // it is only a hint: it denies nothing
 		t.Errorf("%+v", r)

@@ -12,7 +12,7 @@ import (
 	"metier/settings"
 )
 
-// req: C-040, C-050, C-060
+// req: C-040, C-050, C-060, C-048, C-061, C-082, C-083, C-084
 func TestTiersOfScripts(t *testing.T) {
 	t.Parallel()
 	files := demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho \"ran ${HTTPS_PROXY:+with a network}\"\n"})
@@ -54,6 +54,9 @@ func TestTiersOfScripts(t *testing.T) {
 		r := result(t, o)
 		if r.Level != "L2" || strings.Contains(r.Stdout, "network") != (tt.hosts != nil) {
 			t.Errorf("%s: %+v", tt.tier, r)
+		}
+		if ev := events[event.ScriptExecuted](w); len(ev) != 1 || ev[0].Source != tt.tier.Or() || ev[0].Target != "sandbox" || ev[0].Level != "L2" || (ev[0].Network != "") != (tt.hosts != nil) {
+			t.Errorf("%s is recorded as %+v", tt.tier, ev)
 		}
 	}
 	// For hosts that are not granted, a user's skill causes a question and a

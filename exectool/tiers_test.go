@@ -84,7 +84,7 @@ func TestScriptsAreHeldInTheSandbox(t *testing.T) {
 		t.Error("a file was planted in /usr")
 	}
 	ev := events[event.ScriptExecuted](w)[0] // the call trace shows the backend
-	if ev.Backend != "native" || ev.Level != "L2" || r.Backend != ev.Backend {
+	if ev.Backend != "native" || ev.Level != "L2" || ev.Target != "sandbox" || r.Backend != ev.Backend {
 		t.Errorf("%+v", ev)
 	}
 }
@@ -167,7 +167,7 @@ func TestSkillsAreFoldersForCommands(t *testing.T) {
 	if r := result(t, o); r.Stdout != "---\nname: demo\nthe reference\ndeep\na.sh\nread-only\n" {
 		t.Errorf("%q", r.Stdout)
 	}
-	if ev := events[event.CommandExecuted](w); len(ev) != 1 || ev[0].Exit == nil || ev[0].Backend != "native" {
+	if ev := events[event.CommandExecuted](w); len(ev) != 1 || ev[0].Exit == nil || ev[0].Backend != "native" || ev[0].Level != "L2" || ev[0].Target != "sandbox" {
 		t.Errorf("%+v", ev)
 	}
 }
@@ -282,7 +282,9 @@ func TestAllOutputIsKept(t *testing.T) {
 }
 
 // A skill that changed between the question and the answer asks again: the
-// answer covers the tree that it was asked for.
+// answer covers the tree it was asked for.
+//
+// req: C-051
 func TestAnApprovalCoversOneTree(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, setup{tier: policy.ThirdParty}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho ran\n"}))

@@ -125,8 +125,9 @@ func TestMutationNeedsItsPrecondition(t *testing.T) {
 		{"edit_file", args{"old": "one", "new": "two", "ifMatch": "*"}, "precondition_failed"},
 		{"write_file", args{"content": "two\n", "ifMatch": "*"}, "precondition_failed"},
 		{"write_file", args{"content": "two\n", "ifMatch": ""}, "precondition_required"},
-		{"write_file", args{"content": "two\n", "ifMatch": "sha256:"}, "precondition_failed"},
-		{"edit_file", args{"old": "one", "new": "two", "ifMatch": sum("one\n")[:20]}, "precondition_failed"}, // a prefix of the digest is not enough
+		{"write_file", args{"content": "two\n", "ifMatch": sum("one\n")[:20]}, "precondition_failed"},
+		{"edit_file", args{"old": "one", "new": "two", "ifMatch": strings.TrimPrefix(sum("one\n"), "sha256:")}, "precondition_failed"},
+		{"write_file", args{"content": "two\n", "ifMatch": strings.ToUpper(sum("one\n"))}, "precondition_failed"},
 	} {
 		c.a["path"] = "doc.md"
 		e.refuse(c.code, c.tool, c.a)
@@ -150,6 +151,8 @@ func TestMutationNeedsItsPrecondition(t *testing.T) {
 	if o := e.call("write_file", args{"path": "new.md", "content": "n"}); o.Code() != "" {
 		t.Errorf("a new file needs none: %s", o.Text())
 	}
+	e.put("empty.md", "")
+	e.refuse("precondition_required", "write_file", args{"path": "empty.md", "content": "n"})
 	e.refuse("precondition_failed", "write_file", args{"path": "new2.md", "content": "n", "ifMatch": sum("one\n")})
 	if got := e.content("doc.md"); got != "two\n" {
 		t.Errorf("%q", got)
@@ -233,6 +236,14 @@ func TestDocumentsChangeInTheHostsEnvelopeOnly(t *testing.T) {
 				t.Fatal(err)
 			}
 			e.refuse(want.code, "documents.update", nil)
+			if want.changed == 0 && want.code != "" { // the operator's own calls and a user's have no way past it either
+				for _, actor := range []policy.Actor{policy.ByOperator, policy.ByUser} {
+					o, err := e.s.Call(t.Context(), metier.Call{ID: "by-" + string(actor), Tool: "documents.update", Args: json.RawMessage("{}"), Actor: actor})
+					if err != nil || o.Code() != want.code {
+						t.Errorf("%s: %v %q, want %q", actor, err, o.Code(), want.code)
+					}
+				}
+			}
 			if name == "late" {
 				if r, err := late(t.Context()); err != nil || r.Code != "envelope_closed" {
 					t.Errorf("acted after the envelope: %+v %v", r, err)

@@ -175,7 +175,9 @@ func TestDecide_SubagentProfiles(t *testing.T) {
 	}
 }
 
-// Each cell of the table mode × effect × evidence.
+// The table mode × effect × evidence, each cell.
+//
+// req: C-059
 func TestModes(t *testing.T) {
 	t.Parallel()
 	type cell struct {
@@ -215,6 +217,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
+// req: C-059
 func TestQuestionsBindWhatTheyCover(t *testing.T) {
 	t.Parallel()
 	g := open()
@@ -261,6 +264,7 @@ func TestQuestionsBindWhatTheyCover(t *testing.T) {
 	}
 }
 
+// req: C-059
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	for mode, withheld := range map[policy.Mode]bool{policy.Disabled: false, policy.Observe: false, policy.EnforceExplicit: true, policy.EnforceStrict: true} {

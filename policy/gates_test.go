@@ -100,9 +100,11 @@ func TestEachGateAloneDecides(t *testing.T) {
 	}
 }
 
-// The order of the checks: what a call is, whether it is allowed, what is wrong
-// with the script, then questions. The error for a script that is not allowed
-// discloses nothing about it.
+// The order of contracts.md §2.1: what a call is, then whether it is allowed,
+// then what is wrong with the script, then questions. A script that is not
+// allowed tells nothing of itself.
+//
+// req: C-059
 func TestGatesStandInOrder(t *testing.T) {
 	t.Parallel()
 	g := running()
@@ -135,8 +137,10 @@ func TestGatesStandInOrder(t *testing.T) {
 	}
 }
 
-// A network approved together with the script is not asked for again. Separate
-// questions are asked one by one, and each answer covers its own.
+// A network that a person is asked for with the script is not asked for twice;
+// what stands apart is asked one by one, each answer for itself.
+//
+// req: C-059
 func TestQuestionsComeOneByOne(t *testing.T) {
 	t.Parallel()
 	g := running(func(g *policy.Grants) { g.Skills = []policy.SkillRule{{Effect: policy.RuleAsk, Skill: "pdf"}} })
@@ -164,6 +168,8 @@ func TestQuestionsComeOneByOne(t *testing.T) {
 }
 
 // What an answer about a skill, a network or a call covers, and nothing else.
+//
+// req: C-059
 func TestAnswersBindSkillsAndNetworks(t *testing.T) {
 	t.Parallel()
 	g := running(func(g *policy.Grants) {

@@ -11,7 +11,7 @@ import (
 // An enforced list refuses every use that it does not name, including reads, in
 // the name of the first skill with such a list.
 //
-// req: C-044
+// req: C-044, C-047, C-086
 func TestDecide_EnforcedListNamesTheSkill(t *testing.T) {
 	t.Parallel()
 	const refused = "deny allowed_tools"
@@ -26,6 +26,8 @@ func TestDecide_EnforcedListNamesTheSkill(t *testing.T) {
 		"listed":                  {call(active([]string{"Read"})), verdict{"allow cfc_disabled", ""}},
 		"a read":                  {call(active([]string{"Write"})), verdict{refused, says("a", "read_file")}},
 		"a write":                 {call(as("write_file", policy.SideEffect), active([]string{"Read"})), verdict{refused, says("a", "write_file")}},
+		"a claimed write":         {call(as("write_file", policy.Write), active([]string{"Read"})), verdict{refused, says("a", "write_file")}},
+		"a tool of a server":      {call(as("mcp__s__look", policy.Read), active([]string{"Read", "mcp__s__other"})), verdict{refused, says("a", "mcp__s__look")}},
 		"an empty list":           {call(active([]string{})), verdict{refused, says("a", "read_file")}},
 		"the first of two":        {call(active([]string{"Write"}, []string{"Read"})), verdict{refused, says("a", "read_file")}},
 		"the second of two":       {call(active([]string{"Read"}, []string{"Write"})), verdict{refused, says("b", "read_file")}},
@@ -35,7 +37,7 @@ func TestDecide_EnforcedListNamesTheSkill(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := open()
-			g.Narrow = policy.NarrowEnforce
+			g.Narrow, g.Tools = policy.NarrowEnforce, append(g.Tools, "mcp__s__look")
 			d := policy.Decide(&g, tt.request)
 			got := verdict{Decision: string(d.Outcome) + " " + d.Code}
 			if d.Outcome == policy.Deny {

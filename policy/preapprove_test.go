@@ -8,8 +8,10 @@ import (
 	"metier/policy"
 )
 
-// What a list takes away, whose list it is, and how lists merge: two kinds of
-// questions, for a trusted skill that lists the call itself.
+// What a list takes away, by whose word, under which merge: questions of two
+// kinds, by a trusted skill that lists the call itself.
+//
+// req: C-043, C-044, C-086
 func TestPreapproval(t *testing.T) {
 	t.Parallel()
 	type skill struct {
@@ -28,6 +30,8 @@ func TestPreapproval(t *testing.T) {
 	}{
 		{"listed", []skill{{policy.Project, git}}, "", "git clean -f", nil, quiet},
 		{"listed by the organisation", []skill{{policy.Org, git}}, "", "git status", nil, quiet},
+		{"listed by the user", []skill{{policy.User, git}}, "", "git status", nil, quiet},
+		{"built in", []skill{{policy.Builtin, git}}, "", "git clean -f", nil, quiet},
 		{"listed by a third party", []skill{{policy.ThirdParty, git}}, "", "git status", nil, policy.CodeRuleAsk},
 		{"listed by nobody knows whom", []skill{{"", git}}, "", "git clean -f", nil, policy.CodeRuleAsk},
 		{"no skill", nil, "", "git status", nil, policy.CodeRuleAsk},

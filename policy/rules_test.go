@@ -223,17 +223,21 @@ func TestAllowRulesRemoveOurQuestionsOnly(t *testing.T) {
 	}
 }
 
+// req: C-041
 func TestDestructiveCommandsAsk(t *testing.T) {
 	t.Parallel()
 	for src, want := range map[string]bool{"rm x": true, "/bin/rm x": true, "ls; shred x": true, "sudo rm x": true, "sh -c 'rm x'": true, "bash -c \"a && rm x\"": true, "find . -delete": true, "find . -exec rm {} ';'": true, "xargs rm": true,
 		"git push --force": true, "git push origin +main": true, "git reset --hard": true, "git clean -fd": true, "mkfs.ext4 x": true, "$x y": true, "eval $x": true, "sh -c $x": true, "dd of=x": true, "echo x | sh": true, "bash <<< x": true, "printf -v 'a[$(x)]' y": true, "[ -f x ]": false, "bash -c ls": false, "bash x.sh y": false, "if a; then rm x; fi": true,
-		"ls": false, "git status": false, "git push": false, "echo $x": false, "grep rm x": false, "find . -name x": false, "env A=1 ls": false, "sh scripts/x.sh": false, "docker run x": false, "docker rm x": true, "echo 'rm x'": false} {
+		"ls": false, "git status": false, "git push": false, "echo $x": false, "grep rm x": false, "find . -name x": false, "env A=1 ls": false, "sh scripts/x.sh": false, "docker run x": false, "docker rm x": true, "echo 'rm x'": false, "git rm x": true, "rsync --delete a b": true, "kubectl delete pod x": true, "terraform destroy": true, "npm publish": true, "truncate -s 0 x": true} {
 		g := open()
 		if d := policy.Decide(&g, bash(src)); (d.Code == policy.CodeDestructive) != want || want != strings.Contains(strings.Join(d.Risk, " "), "destructive") {
 			t.Errorf("%q: %+v", src, d)
 		}
 	}
 	g := open()
+	if d := policy.Decide(&g, call(as("bash", policy.SideEffect), func(r *policy.Request) { r.Destructive = []string{"the database"} })); d.Code != policy.CodeDestructive || !strings.Contains(d.Question.Text, "the database") {
+		t.Errorf("a tool that says what it destroys: %+v", d)
+	}
 	ask := func(args string) *policy.Question {
 		return policy.Decide(&g, call(as("bash", policy.SideEffect), commands("rm x"), func(r *policy.Request) { r.Args = args })).Question
 	}

@@ -120,6 +120,8 @@ func TestGrantsOfServersSkillsMeanOneSkill(t *testing.T) {
 }
 
 // Every tier × approval, without a network.
+//
+// req: C-040, C-049, C-082, C-083, C-084
 func TestScriptsWaitByTier(t *testing.T) {
 	t.Parallel()
 	runs, asks := verdict{policy.Allow, "cfc_disabled"}, verdict{policy.Ask, policy.CodeScriptApproval}
@@ -206,7 +208,9 @@ func TestNetworkByTier(t *testing.T) {
 }
 
 // An approval binds the tree, the entry, the tier, the level and the network,
-// and if configured the arguments. Any change asks again.
+// and where asked the arguments: any change asks anew (D3).
+//
+// req: C-051
 func TestScriptApprovalBindsWhatRuns(t *testing.T) {
 	t.Parallel()
 	g := running(func(g *policy.Grants) {
@@ -271,8 +275,10 @@ func TestScriptApprovalBindsWhatRuns(t *testing.T) {
 	}
 }
 
-// A script that the operator named is approved with its tree at that time, and
-// not at a lower level than the approved one.
+// A script that the operator named is approved in the tree it had, and not at a
+// level below the one that was approved.
+//
+// req: C-051
 func TestScriptsApprovedBeforehand(t *testing.T) {
 	t.Parallel()
 	approved := func(a policy.ApprovedScript) *policy.Grants {
@@ -389,8 +395,10 @@ func TestGrants_ColonInSkillName(t *testing.T) {
 	}
 }
 
-// A skill's allowed-tools restrict what its instructions may use. They do not
-// apply to its own scripts, which the operator names.
+// A skill's allowed-tools restrict what its instructions may use. They say
+// nothing about its own scripts, which the operator names.
+//
+// req: C-044, C-086
 func TestDecide_AllowedToolsLeaveTheSkillItsOwnScripts(t *testing.T) {
 	t.Parallel()
 	pdf := policy.Subject{ID: "src:pdf", Name: "pdf", Tree: "sha256:aa", Tier: policy.User, AllowedTools: []string{"Bash(pdf:*)"}, Declared: true}

@@ -118,7 +118,18 @@ func TestReplayShowsTheActiveSetOrNamesTheChangedHash(t *testing.T) {
 	if r = must[run.ReplayReport](t)(run.Replay(t.Context(), f, nil)); r.Active[0].State != "unchecked" || !r.OK {
 		t.Errorf("without skills: %+v", r)
 	}
-	state := t.TempDir() // problems of the record are reported too
+	o, b := create(t, root, "other-original", nil) // a text that is not the one of the hash
+	wrong := b.open("cli-preload")
+	wrong.Call, wrong.TaskID, wrong.SkillID, wrong.Original = "load2", "load2", "skills:beta", b.blob("text/markdown", skillText+"More.\n")
+	b.add(wrong)
+	ok(t, o.Close())
+	o = must[*run.Folder](t)(run.Look(root, "other-original", nil))
+	defer o.Close()
+	r = must[run.ReplayReport](t)(run.Replay(t.Context(), o, same))
+	if r.OK || r.Err() == nil || len(r.Problems) != 1 || r.Problems[0].Code != record.CodeBlobAltered || r.Active[0].Original != "held" || r.Active[1].Original != "altered" {
+		t.Errorf("an original that is not what was activated: %+v, %v", r, r.Err())
+	}
+	state := t.TempDir() // what is wrong with the record is said, too
 	forged(t, openRun(t, root, "forged", state).Dir(), event.Note{Code: "strange"})
 	g := must[*run.Folder](t)(run.Look(root, "forged", &run.Options{StateDir: state}))
 	defer g.Close()

@@ -13,6 +13,7 @@ import (
 	"metier/run"
 )
 
+// req: C-087
 func TestCountFoldsRuns(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -110,6 +111,12 @@ func TestCountersOfASkill(t *testing.T) {
 	a.add(event.SkillActivated{Call: "load2", SkillID: "skills:alpha", Name: "alpha", Hash: u.Digest})
 	if again := count(); again.Uses != u.Uses+1 || again.Activations != 2 {
 		t.Errorf("uses %d and then %d", u.Uses, again.Uses)
+	}
+	child, b := create(t, f.Children(), "t1.c9", nil) // what a subagent used counts as used by its parent's run
+	b.add(event.SkillActivated{Call: "load", SkillID: "skills:alpha", Name: "alpha", Hash: u.Digest}, event.ResourceRead{Call: "r1", SkillID: "skills:alpha", Name: "alpha", Status: "read"})
+	ok(t, child.Close())
+	if with := count(); with.Activations != 3 || with.Reads != u.Reads+1 || with.Runs != 1 {
+		t.Errorf("with a subagent: %+v", with)
 	}
 	ok(t, f.Close())
 }

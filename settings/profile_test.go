@@ -155,13 +155,14 @@ func TestDecisiveCells(t *testing.T) {
 func TestAgentRuntimeValues(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{
-		"resource_index": "activation", "resource_list": "0", "state_store": "user_file", "script_target": "sandbox", "activation": "load_tool, read_file",
+		"resource_index": "activation", "state_store": "user_file", "script_target": "sandbox", "activation": "load_tool, read_file",
 		"file_names": "lower_too", "scan": "children", "identity": "equal", "match": "nfkc", "name_charset": "unicode",
 		"missing_name": "reject", "missing_description": "reject", "no_frontmatter": "reject", "validation": "strict", "unknown_fields": "reject", "known_extensions": "none",
 		"compatibility_max": "500", "precedence": "builtin, org, user, third_party", "protect_names": "no", "reload": "watch",
 		"catalog_format": "xml", "catalog_place": "system", "catalog_max": "0", "catalog_desc_max": "240", "paths": "host",
 		"content": "body", "args": "none", "inject_role": "context", "drift_batch": "fail", "resource_scope": "one_level", "guard_allow": "skill_dirs",
 		"scripts": "tiered", "script_approval": "by_tier", "script_network": "tiered", "script_cwd": "skill", "script_stage": "staged_tree", "missing_dependency": "reject",
+		"binary": "base64", "read_max": "5000000", "read_default": "5000000", "read_over": "refuse", "index_root_file": "no", "resource_list": "0",
 		"allowed_tools": "enforce+preapprove", "allowed_tools_merge": "intersection", "if_match": "yes",
 		"tool_list": "skills.list", "tool_load": "skills.read", "tool_resource": "skills.read_resource", "tool_script": "skills.run_script", "tool_reply": "text",
 	}
