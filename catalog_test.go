@@ -436,6 +436,19 @@ func TestRuntimeCatalogIsAnElement(t *testing.T) {
 	mentions(t, w.preview().System, cat.Text)
 	low := opened(t, runtimeProf, map[string]string{"skills/low/skill.md": skillFile("low", "")})
 	mentions(t, low.Catalog(t.Context()).Text, "<location>"+low.at("skills/low/skill.md")+"</location>")
+	many := map[string]string{} // where only names fit, a file can still be read
+	for i := range 20 {
+		name := fmt.Sprintf("s%02d", i)
+		many["skills/"+name+"/SKILL.md"] = "---\nname: " + name + "\ndescription: " + strings.Repeat("Does it well. ", 30) + "\n---\n"
+	}
+	w = newFixture(t, runtimeProf, many)
+	w.set.Activate.Ways, w.set.Catalog.Budget = settings.Set[settings.Way]{settings.WayReadFile}, 1200
+	w.set.Tools.Load = ""
+	cat = w.open().Catalog(t.Context())
+	if cat.Rung != "names" {
+		t.Errorf("the catalog has the rung %s: %s", cat.Rung, cat.Text)
+	}
+	mentions(t, cat.Text, `<skill name="s00" location="`+w.at("skills/s00/SKILL.md")+`"/>`)
 	// Names and locations are escaped, too.
 	const five = `a<b>&"c'`
 	cat = budgeted(t, settings.CatalogFormatXML, 0, invented("d"+five, "n"+five, "Does it. "+five)).Catalog(t.Context())

@@ -274,12 +274,14 @@ func TestAChangeAfterTheSnapshotIsJudgedWithoutTrust(t *testing.T) {
 // req: C-020
 func TestATrustedSkillRanksAsItsTier(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t, "default", map[string]string{"a/same/SKILL.md": skillFile("same", "A.\n"), "skills/same/SKILL.md": skillFile("same", "B.\n")})
-	w.roots = []metier.Mount{w.mount("a", policy.ThirdParty), w.mount("skills", policy.ThirdParty)}
-	give := trusting(t, w, policy.User)
-	w.roots[1].Trusted = give
-	if sk, err := w.snapshot().Find("same"); err != nil || sk.ID.Source != "skills" || sk.Tier != policy.User {
-		t.Errorf("%v %s %s", err, sk.ID, sk.Tier)
+	for _, profile := range []string{"default", runtimeProf} { // the second one protects no names
+		w := newFixture(t, profile, map[string]string{"a/same/SKILL.md": skillFile("same", "A.\n"), "skills/same/SKILL.md": skillFile("same", "B.\n")})
+		w.roots = []metier.Mount{w.mount("a", policy.ThirdParty), w.mount("skills", policy.ThirdParty)}
+		give := trusting(t, w, policy.User)
+		w.roots[1].Trusted = give
+		if sk, err := w.snapshot().Find("same"); err != nil || sk.ID.Source != "skills" || sk.Tier != policy.User {
+			t.Errorf("%s: %v %s %s", profile, err, sk.ID, sk.Tier)
+		}
 	}
 }
 

@@ -271,10 +271,11 @@ func TestCatalogOfManySkillsCountsWhatItLeavesOut(t *testing.T) {
 	}
 }
 
+// req: C-025
 func TestEmptyCatalog(t *testing.T) {
 	t.Parallel()
 	for empty, want := range map[settings.EmptyCatalog]string{settings.EmptyCatalogSilent: "", settings.EmptyCatalogSayNone: "No skills are configured."} {
-		for _, profile := range []string{cfHarness, project} {
+		for _, profile := range []string{cfHarness, project, runtimeProf} {
 			w := newFixture(t, profile, nil)
 			w.set.Catalog.Empty = empty
 			if cat := w.open().Catalog(t.Context()); cat.Text != want || cat.InTool() || cat.InSystem() != (want != "") {

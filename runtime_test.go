@@ -135,15 +135,25 @@ func TestActivationEventHasItsFields(t *testing.T) {
 		t.Error(diff)
 	}
 	for tier, source := range map[policy.Tier]policy.Tier{policy.Builtin: policy.Builtin, policy.Org: policy.Org, policy.Project: policy.Project, policy.User: policy.User, policy.ThirdParty: policy.ThirdParty, "": policy.ThirdParty} {
-		w := newFixture(t, runtimeProf, runtimeFiles())
-		w.roots = []metier.Mount{w.mount("skills", tier)}
-		w.config = func(c *metier.Config) { c.Batch = false }
-		w.open()
-		changed := skillFile("one", "Body of one, changed.\n") // the hash is that of the text that was read
-		w.put("skills/one/SKILL.md", changed)
-		w.works(load, args{"name": "one"})
-		if e := one[event.SkillActivated](w); e.Source != source || e.Hash != digest.Bytes([]byte(changed)) || w.blob(e.Original) != changed || w.State().Active[0].Hash != e.Hash {
-			t.Errorf("tier %q: %+v", tier, e)
+		for _, profile := range []string{runtimeProf, settings.DefaultProfile} {
+			w := newFixture(t, profile, runtimeFiles())
+			w.roots = []metier.Mount{w.mount("skills", tier)}
+			w.config = func(c *metier.Config) { c.Batch = false }
+			w.open()
+			sk, err := w.Snapshot().Find("one")
+			if err == nil {
+				sk, err = w.Snapshot().Index(t.Context(), sk)
+			}
+			if err != nil || sk.Digest == "" {
+				t.Fatal(sk.Digest, err)
+			}
+			changed := skillFile("one", "Body of one, changed.\n") // the hash is that of the text that was read, not the indexed one
+			w.put("skills/one/SKILL.md", changed)
+			load, _ := w.tools()
+			w.works(load, args{"name": "one"})
+			if e := one[event.SkillActivated](w); e.Source != source || e.Hash != digest.Bytes([]byte(changed)) || w.blob(e.Original) != changed || w.State().Active[0].Hash != e.Hash {
+				t.Errorf("%s, tier %q: %+v", profile, tier, e)
+			}
 		}
 	}
 }
@@ -242,64 +252,65 @@ func TestOtherToolsReachSkillsThroughTheLoader(t *testing.T) {
 // req: C-034, C-035, C-085
 func TestTraversalIsBlocked(t *testing.T) {
 	t.Parallel()
-	w := opened(t, runtimeProf, runtimeFiles())
-	_, resource := w.tools()
-	w.put("skills/secret", "canary-secret")
-	w.put("secret", "canary-secret")
-	for p, code := range map[string]string{
-		"../secret":                        "resource_path_invalid",
-		"references/../../secret":          "resource_path_invalid",
-		"./../secret":                      "resource_path_invalid",
-		`..\secret`:                        "resource_path_invalid",
-		"..":                               "resource_path_invalid",
-		w.at("secret"):                     "resource_path_invalid",
-		w.at("skills/one/references/a.md"): "resource_path_invalid",
-		"/skills/one/references/a.md":      "resource_path_invalid",
-		"%2e%2e/secret":                    "resource_not_found", // nothing is decoded
-		"..%2fsecret":                      "resource_not_found",
-		"%2e%2e%2fsecret":                  "resource_not_found",
-		"..\u2215secret":                   "resource_not_found",
-		"．．/secret":                        "resource_not_found",
-		"file:///etc/passwd":               "resource_path_invalid",
-		"~/secret":                         "resource_not_found",
-		"references/..":                    "resource_path_invalid",
-		"references/../../one/SKILL.md":    "resource_path_invalid",
-		"":                                 "resource_path_invalid",
-		".":                                "resource_path_invalid",
-		`C:\secret`:                        "resource_path_invalid",
-		"C:/secret":                        "resource_path_invalid",
-		`\\host\secret`:                    "resource_path_invalid",
-		"//host/secret":                    "resource_path_invalid",
-		"references/a.md\x00":              "resource_path_invalid",
-		"references/a.md/":                 "resource_path_invalid",
-		"references//a.md":                 "resource_path_invalid",
-		"refe\x00rences/a.md":              "resource_path_invalid",
-	} {
-		w.fails(code, resource, args{"skill": "one", "path": p})
-	}
-	w.link(w.at("secret"), "skills/one/leak")
-	w.link("../secret", "skills/one/leak2")
-	w.link(w.dir, "skills/one/up")
-	w.link("../two", "skills/one/cousin")
-	for _, p := range []string{"leak", "leak2", "up/secret", "cousin/SKILL.md"} {
-		w.fails("resource_outside_root", resource, args{"skill": "one", "path": p})
-		if o := w.model("read_file", args{"path": w.at("skills/one/" + p)}); p != "up/secret" && o.Code() == "" {
-			t.Errorf("read_file followed %s: %s", p, o.Text())
+	for _, links := range []settings.Symlinks{settings.SymlinksIgnore, settings.SymlinksInBounds} {
+		w := newFixture(t, runtimeProf, runtimeFiles())
+		w.set.Discover.Symlinks = links
+		w.open()
+		load, resource := w.tools()
+		w.put("skills/secret", "canary-secret")
+		w.put("secret", "canary-secret")
+		for p, code := range map[string]string{
+			"../secret":                        "resource_path_invalid",
+			"references/../../secret":          "resource_path_invalid",
+			"./../secret":                      "resource_path_invalid",
+			`..\secret`:                        "resource_path_invalid",
+			"..":                               "resource_path_invalid",
+			w.at("secret"):                     "resource_path_invalid",
+			w.at("skills/one/references/a.md"): "resource_path_invalid",
+			"/skills/one/references/a.md":      "resource_path_invalid",
+			"%2e%2e/secret":                    "resource_not_found", // nothing is decoded
+			"..%2fsecret":                      "resource_not_found",
+			"%2e%2e%2fsecret":                  "resource_not_found",
+			"..\u2215secret":                   "resource_not_found",
+			"．．/secret":                        "resource_not_found",
+			"file:///etc/passwd":               "resource_path_invalid",
+			"~/secret":                         "resource_not_found",
+			"references/..":                    "resource_path_invalid",
+			"references/../../one/SKILL.md":    "resource_path_invalid",
+			"":                                 "resource_path_invalid",
+			".":                                "resource_path_invalid",
+			`C:\secret`:                        "resource_path_invalid",
+			"C:/secret":                        "resource_path_invalid",
+			`\\host\secret`:                    "resource_path_invalid",
+			"//host/secret":                    "resource_path_invalid",
+			"references/a.md\x00":              "resource_path_invalid",
+			"references/a.md/":                 "resource_path_invalid",
+			"references//a.md":                 "resource_path_invalid",
+			"refe\x00rences/a.md":              "resource_path_invalid",
+		} {
+			w.fails(code, resource, args{"skill": "one", "path": p})
+			if p != "" { // without a file the tool loads the skill
+				w.fails(code, load, args{"name": "one", "file_path": p})
+			}
 		}
-	}
-	linked := newFixture(t, runtimeProf, runtimeFiles()) // links are followed, but not into another skill
-	linked.set.Discover.Symlinks = settings.SymlinksInBounds
-	linked.link("../two", "skills/one/cousin")
-	linked.link("references/a.md", "skills/one/inside.md")
-	linked.open()
-	linked.fails("resource_outside_root", resource, args{"skill": "one", "path": "cousin/SKILL.md"})
-	mentions(t, linked.works(resource, args{"skill": "one", "path": "inside.md"}).Text(), "canary-reference")
-	for _, p := range []string{"references/a.md", "./references/a.md"} { // paths that stay inside are read
-		mentions(t, w.works(resource, args{"skill": "one", "path": p}).Text(), "canary-reference")
-	}
-	for _, r := range events[event.ToolResult](w) {
-		if r.Tool == settings.ToolReadSkillResource {
-			silent(t, w.blob(r.Content), "canary-secret")
+		w.link(w.at("secret"), "skills/one/leak")
+		w.link("../secret", "skills/one/leak2")
+		w.link(w.dir, "skills/one/up")
+		w.link("../two", "skills/one/cousin")
+		for _, p := range []string{"leak", "leak2", "up/secret", "cousin/SKILL.md"} {
+			w.fails("resource_outside_root", resource, args{"skill": "one", "path": p})
+			w.fails("resource_outside_root", load, args{"name": "one", "file_path": p})
+			if o := w.model("read_file", args{"path": w.at("skills/one/" + p)}); p != "up/secret" && o.Code() == "" {
+				t.Errorf("read_file followed %s: %s", p, o.Text())
+			}
+		}
+		for _, p := range []string{"references/a.md", "./references/a.md"} { // what stays inside is read
+			mentions(t, w.works(resource, args{"skill": "one", "path": p}).Text(), "canary-reference")
+		}
+		for _, r := range events[event.ToolResult](w) {
+			if r.Tool == settings.ToolReadSkillResource {
+				silent(t, w.blob(r.Content), "canary-secret")
+			}
 		}
 	}
 }

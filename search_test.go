@@ -43,6 +43,8 @@ func shop() map[string]string {
 
 // Each field is searched, words match in any form and with one letter wrong, and equal scores are
 // sorted by name.
+//
+// req: C-056
 func TestSearchFindsSkills(t *testing.T) {
 	t.Parallel()
 	w := opened(t, settings.DefaultProfile, shop())
@@ -96,6 +98,9 @@ func TestRegistryAnswersEveryQuestion(t *testing.T) {
 	}
 	if f, err := n.Search(t.Context(), "broken", 3, nil); err != nil || len(names(f)) != 0 {
 		t.Errorf("a skill that was refused is found: %v, %v", names(f), err)
+	}
+	if f, err := n.Search(t.Context(), "forms deploy", 1, nil); err != nil || len(f.Skills) != 1 || f.Total != 2 {
+		t.Errorf("one of two: %v of %d, %v", names(f), f.Total, err)
 	}
 	if f, err := n.Search(t.Context(), "weather", 3, nil); err != nil || len(names(f)) != 0 {
 		t.Errorf("%v, %v", names(f), err)
@@ -153,6 +158,8 @@ func detail(t *testing.T, raw []byte) (r toolReply) {
 
 // The tool returns skills that the catalog omits, and none that the model must not see. Its result
 // is recorded.
+//
+// req: C-056
 func TestSearchToolFindsWhatTheCatalogLeavesOut(t *testing.T) {
 	t.Parallel()
 	w := searching(t, settings.DefaultProfile, secretive())
@@ -194,6 +201,8 @@ func TestSearchToolFindsWhatTheCatalogLeavesOut(t *testing.T) {
 }
 
 // The list is paginated, sorted by name.
+//
+// req: C-056, C-065
 func TestListToolPages(t *testing.T) {
 	t.Parallel()
 	w := searching(t, settings.DefaultProfile, secretive())

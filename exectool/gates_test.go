@@ -85,7 +85,7 @@ func TestGateOfIndex(t *testing.T) {
 	}
 }
 
-// req: A-069
+// req: A-069, C-034, C-089
 func TestGateOfContainment(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, setup{profile: cfHarness}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n"}))

@@ -59,7 +59,7 @@ func TestScriptsAreOfferedByNameOnly(t *testing.T) {
 	}
 }
 
-// req: C-004, C-042
+// req: C-004, C-042, C-060, C-082
 func TestScriptsAreHeldInTheSandbox(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
@@ -284,7 +284,7 @@ func TestAllOutputIsKept(t *testing.T) {
 // A skill that changed between the question and the answer asks again: the
 // answer covers the tree it was asked for.
 //
-// req: C-051
+// req: C-051, C-060
 func TestAnApprovalCoversOneTree(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, setup{tier: policy.ThirdParty}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho ran\n"}))

@@ -159,7 +159,7 @@ func TestUnknownTierIsThirdParty(t *testing.T) {
 
 // Every tier × network setting × what a script asks for.
 //
-// req: C-050, C-084
+// req: C-050, C-084, C-060
 func TestNetworkByTier(t *testing.T) {
 	t.Parallel()
 	granted := func(n policy.NetworkRule) *policy.Grants {

@@ -159,7 +159,7 @@ func TestAgentRuntimeValues(t *testing.T) {
 		"file_names": "lower_too", "scan": "children", "identity": "equal", "match": "nfkc", "name_charset": "unicode",
 		"missing_name": "reject", "missing_description": "reject", "no_frontmatter": "reject", "validation": "strict", "unknown_fields": "reject", "known_extensions": "none",
 		"compatibility_max": "500", "precedence": "builtin, org, user, third_party", "protect_names": "no", "reload": "watch",
-		"catalog_format": "xml", "catalog_place": "system", "catalog_max": "0", "catalog_desc_max": "240", "paths": "host",
+		"catalog_format": "xml", "catalog_place": "system", "catalog_max": "0", "empty_catalog": "silent", "catalog_desc_max": "240", "paths": "host",
 		"content": "body", "args": "none", "inject_role": "context", "drift_batch": "fail", "resource_scope": "one_level", "guard_allow": "skill_dirs",
 		"scripts": "tiered", "script_approval": "by_tier", "script_network": "tiered", "script_cwd": "skill", "script_stage": "staged_tree", "missing_dependency": "reject",
 		"binary": "base64", "read_max": "5000000", "read_default": "5000000", "read_over": "refuse", "index_root_file": "no", "resource_list": "0",

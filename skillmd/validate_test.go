@@ -62,6 +62,7 @@ func TestNamesAreJudgedByTheSpecification(t *testing.T) {
 		"64 when composed":   {strings.Repeat("e\u0301", 64), "", []string{}},
 		"66 when expanded":   {strings.Repeat("\ufb01", 33), "", []string{"Skill name '" + strings.Repeat("fi", 33) + "' exceeds 64 character limit (66 chars)"}},
 		"wide upper case":    {"\uff37", "", []string{"Skill name 'W' must be lowercase"}},
+		"raised upper case":  {"\u1d2c", "", []string{"Skill name 'A' must be lowercase"}},
 		"upper case inside":  {"woRd", "woRd", []string{"Skill name 'woRd' must be lowercase"}},
 		"upper case":         {"Word", "Word", []string{"Skill name 'Word' must be lowercase"}},
 		"upper cyrillic":     {"НАВЫК", "НАВЫК", []string{"Skill name 'НАВЫК' must be lowercase"}},

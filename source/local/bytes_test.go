@@ -21,7 +21,7 @@ const scanned = "METIER_TEST_SCANNED"
 //
 // req: C-002
 func TestScan_ReadsOnlyTheHead(t *testing.T) {
-	const long, most = 64 << 20, 1 << 20
+	const long, most = 64 << 20, 64 << 10
 	if root := os.Getenv(scanned); root != "" {
 		before := bytesRead(t)
 		got := outcome(t, open(t, root, &local.Options{}))

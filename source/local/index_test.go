@@ -174,8 +174,10 @@ func TestIndexChangesNoListingOfRealSkills(t *testing.T) {
 	}
 }
 
-// Each change is made to a tree that is completely indexed. The next listing is
-// the same as without an index.
+// Each change is made to a tree that the index knows wholly; the next listing
+// is the one without index.
+//
+// req: C-024
 func TestIndexNoticesEveryChange(t *testing.T) {
 	t.Parallel()
 	lower := local.Options{FileNames: settings.FileNamesLower}
@@ -278,6 +280,7 @@ func (x *indexed) changed(change func(x *indexed, at func(string) string)) {
 	x.same("once more")
 }
 
+// req: C-024
 func TestIndexNoticesModes(t *testing.T) {
 	t.Parallel()
 	if !testenv.OrdinaryUser(t) {
@@ -296,8 +299,10 @@ func TestIndexNoticesModes(t *testing.T) {
 	x.warm(0)
 }
 
-// An edit within the clock tick in which the index was written changes nothing
-// except the bytes, so the index does not trust such a file.
+// An edit in the very tick in which the index was written leaves no trace but
+// the bytes: such a file is not believed.
+//
+// req: C-024
 func TestIndexBelievesNoFreshFile(t *testing.T) {
 	t.Parallel()
 	x := newIndexed(t, local.Options{})
@@ -319,7 +324,9 @@ func TestIndexBelievesNoFreshFile(t *testing.T) {
 	}
 }
 
-// A file that is not a complete index of this root is ignored and rewritten.
+// A file that is no whole index of this root is ignored and made again.
+//
+// req: C-024
 func TestIndexFileIsNeverTrusted(t *testing.T) {
 	t.Parallel()
 	x := newIndexed(t, local.Options{})

@@ -377,7 +377,7 @@ func TestLinkedSkills(t *testing.T) {
 // A folder that links of the root may lead to provides no files to a skill, not
 // even one with the same path.
 //
-// req: A-037
+// req: A-037, C-034, C-085
 func TestManifest_FilesAreThoseOfTheSkillsFolder(t *testing.T) {
 	t.Parallel()
 	dir := base(t)
