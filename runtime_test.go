@@ -1,6 +1,7 @@
 package metier_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -247,6 +248,14 @@ func TestOtherToolsReachSkillsThroughTheLoader(t *testing.T) {
 	_, resource := w.tools()
 	w.fails("skill_not_found", resource, args{"skill": "quiet", "path": "references/q.md"}) // the loader withholds what models must not see
 	silent(t, w.said(), "canary-quiet")
+	w = opened(t, settings.DefaultProfile, files) // where such a skill loads, reading its file does not activate it
+	w.works("read_file", args{"path": w.at("skills/quiet/SKILL.md")})
+	if acts := events[event.SkillActivated](w); len(acts) != 0 {
+		t.Errorf("a model activated %+v", acts)
+	}
+	if read := one[event.FileRead](w); read.SkillID != "skills:quiet" || read.Digest != digest.Bytes([]byte(files["skills/quiet/SKILL.md"])) {
+		t.Errorf("the read is recorded as %+v", read)
+	}
 }
 
 // req: C-034, C-035, C-085
@@ -315,7 +324,7 @@ func TestTraversalIsBlocked(t *testing.T) {
 	}
 }
 
-// req: C-036, C-048
+// req: C-036, C-048, C-057
 func TestReadsAreTracked(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, runtimeProf, runtimeFiles())
@@ -365,5 +374,31 @@ func TestNestedReferencesNeedTheSwitch(t *testing.T) {
 		}
 		w.works(resource, args{"skill": "one", "path": "references/a.md"})
 		w.works(resource, args{"skill": "one", "path": "./references/a.md"})
+	}
+}
+
+// A tool sees the skills that are active when it is called.
+//
+// req: C-046
+func TestToolContext_Active(t *testing.T) {
+	t.Parallel()
+	var seen []event.SkillRef
+	look := made{name: "look", effect: policy.Read, act: func(_ context.Context, x *metier.ToolContext) (metier.Result, error) {
+		seen = x.Active()
+		return metier.Text("seen"), nil
+	}}
+	w := withTools(t, runtimeFiles(), look).open()
+	w.works("look", args{})
+	if len(seen) != 0 {
+		t.Errorf("before any is active: %+v", seen)
+	}
+	var want []event.SkillRef
+	for _, name := range []string{"two", "one"} {
+		a, _ := w.activate(name)
+		want = append(want, event.SkillRef{ID: "skills:" + name, Name: name, Digest: a.Hash, Tree: a.Tree, Tier: policy.Project})
+	}
+	w.works("look", args{"again": true})
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

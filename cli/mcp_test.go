@@ -156,7 +156,7 @@ func TestTheRuntimesToolsAreServed(t *testing.T) {
 func TestScriptsAreServedWhereTheOperatorNamesThem(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.write(map[string]string{"shelf/report/scripts/b.sh": "echo other >>/workspace/other.txt\n", "shelf/report/scripts/c.sh": "echo \"got $1\"; cat; echo odd >&2; exit 3\n", "shelf/report/scripts/d.sh": "sleep 60\n"})
+	p.write(map[string]string{"shelf/report/scripts/b.sh": "echo other >>/workspace/other.txt\n", "shelf/report/scripts/c.sh": "echo \"got $1\"; cat; echo odd >&2; exit 3\n", "shelf/report/scripts/d.sh": "sleep 20\n"})
 	c := p.serves("--profile", "agent-runtime", "--allow-skill-script", "report:scripts/a.sh", "--allow-skill-script", "report:scripts/c.sh", "--allow-skill-script", "report:scripts/d.sh")
 	run := func(path string) (string, bool, map[string]any) {
 		return c.call("skills.run_script", map[string]any{"skill": "report", "path": path})
@@ -267,6 +267,13 @@ func TestPolicyIsAskedAboutWhatIsServed(t *testing.T) {
 		if text, ok, _ := c.call("load_skill", map[string]any{"name": tt.name}); ok || !strings.Contains(text, tt.says) || strings.Contains(text, "CANARY") {
 			t.Errorf("%s: %s", tt.name, text)
 		}
+	}
+	if text, ok, _ := c.call("read_skill_resource", map[string]any{"skill": "report", "path": "scripts/a.sh"}); ok || !strings.Contains(text, "approval_required") {
+		t.Errorf("a file of a skill that has to be asked for: %s", text)
+	}
+	p.write(map[string]string{"deny.yaml": "version: 1\nrules:\n  - deny: load_skill\n"})
+	if text, ok, _ := p.serves("--policy", filepath.Join(p.home, "deny.yaml")).call("load_skill", map[string]any{"name": "report"}); ok || !strings.Contains(text, "rule_denied") {
+		t.Errorf("a tool that a rule denies: %s", text)
 	}
 	for tool, args := range map[string]map[string]any{"list_skills": nil, "search_skills": {"query": "secrets"}, "read_skill_resource": {"skill": "secret", "path": "SKILL.md"}} {
 		if text, ok, _ := c.call(tool, args); ok && strings.Contains(text, "secret") || strings.Contains(text, "CANARY") {

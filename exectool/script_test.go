@@ -21,7 +21,7 @@ import (
 	"metier/settings"
 )
 
-// req: A-073
+// req: A-073, C-004, C-060
 func TestScriptsRunFromVerifiedBytes(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, setup{}, demo(map[string]string{
@@ -138,7 +138,7 @@ func activationStartsNothing(t *testing.T, profile string) {
 	}
 }
 
-// req: A-062
+// req: A-062, C-068
 func TestScriptArguments(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, setup{profile: cfHarness}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n"}))
@@ -235,5 +235,36 @@ func TestAScriptThatDoesNotStartIsRecorded(t *testing.T) {
 	}
 	if d := cmp.Diff([]line{{"demo:scripts/a.sh", "error", o.Code()}}, got); o.Code() == "" || d != "" {
 		t.Errorf("%s: %s", o.Text(), d)
+	}
+}
+
+// weak is a sandbox that gives less isolation than it did.
+type weak struct{ sandbox.Sandbox }
+
+func (w weak) Probe(ctx context.Context) sandbox.Report {
+	r := w.Sandbox.Probe(ctx)
+	r.Level = sandbox.L1
+	return r
+}
+
+// Programs need L2 in every tier. Where the host gives less, nothing starts,
+// unless the operator accepts it.
+//
+// req: C-004, C-042, C-060, C-082
+func TestPrograms_NeedIsolation(t *testing.T) {
+	t.Parallel()
+	files := demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho ran\n"})
+	for _, tier := range []policy.Tier{policy.Builtin, policy.Org, policy.User, policy.ThirdParty} {
+		w := newFixture(t, setup{tier: tier, grants: func(g *policy.Grants) { g.Approval = policy.ApprovalNever }}, files)
+		w.ran("scripts/a.sh")
+		if j := w.box.jobs[len(w.box.jobs)-1]; j.MinLevel != sandbox.L2 {
+			t.Errorf("%s: the script asks for %s, want L2", tier, j.MinLevel)
+		}
+		started := len(w.box.jobs)
+		w.box.Sandbox = weak{w.box.Sandbox}
+		command, _ := w.call("bash", map[string]any{"command": "true"})
+		if got := []string{w.run("scripts/a.sh").Code(), command.Code()}; !slices.Equal(got, []string{"sandbox_unavailable", "sandbox_unavailable"}) || len(w.box.jobs) != started {
+			t.Errorf("%s: with less isolation a script and a command end with %q, and %d started", tier, got, len(w.box.jobs)-started)
+		}
 	}
 }

@@ -127,6 +127,9 @@ func TestStagesStandAlone(t *testing.T) {
 	if o := w.run("scripts/a.sh"); o.Code() != "unknown_tool" {
 		t.Errorf("scripts are off: %q", o.Code())
 	}
+	if o, _ := w.call("bash", map[string]any{"command": "ls /skills 2>&1; true"}); o.Code() != "" || strings.Contains(result(t, o).Stdout, "demo") {
+		t.Errorf("scripts are off, and commands see them: %s", o.Text())
+	}
 
 	// Bridge and guard.
 	files["skills/demo/SKILL.md"] = "---\nname: demo\ndescription: Use when scripts are tried.\nallowed-tools: run_skill_script\n---\n"

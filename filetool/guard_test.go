@@ -140,7 +140,7 @@ func TestRootsOfEveryScanAreReadable(t *testing.T) {
 	}
 }
 
-// req: B-054
+// req: B-054, C-033
 func TestGrantIsForReadsOnly(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, setup{profile: "keen", roots: []string{"HOME/.agents/skills", "skills"}}, map[string]string{

@@ -139,7 +139,7 @@ func TestFilesOfASkillAreReachedFromItsFolder(t *testing.T) {
 	}
 }
 
-// req: B-020
+// req: C-012, C-033
 func TestReadingAWholeSkillFileActivatesWhereTheSettingSaysSo(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

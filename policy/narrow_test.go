@@ -28,6 +28,13 @@ func TestDecide_EnforcedListNamesTheSkill(t *testing.T) {
 		"a write":                 {call(as("write_file", policy.SideEffect), active([]string{"Read"})), verdict{refused, says("a", "write_file")}},
 		"a claimed write":         {call(as("write_file", policy.Write), active([]string{"Read"})), verdict{refused, says("a", "write_file")}},
 		"a tool of a server":      {call(as("mcp__s__look", policy.Read), active([]string{"Read", "mcp__s__other"})), verdict{refused, says("a", "mcp__s__look")}},
+		"a list of files":         {call(as("list_files", policy.Read), active([]string{"Write"})), verdict{refused, says("a", "list_files")}},
+		"a search":                {call(as("search_files", policy.Read), active([]string{"Write"})), verdict{refused, says("a", "search_files")}},
+		"an edit":                 {call(as("edit_file", policy.Write), active([]string{"Write"})), verdict{refused, says("a", "edit_file")}},
+		"a command":               {call(as("bash", policy.SideEffect), commands("ls"), active([]string{"Read"})), verdict{refused, says("a", "bash")}},
+		"another command":         {call(as("bash", policy.SideEffect), commands("ls"), active([]string{"Bash(git:*)"})), verdict{refused, says("a", "bash")}},
+		"a user's call":           {call(by(policy.ByUser), active([]string{"Write"})), verdict{refused, says("a", "read_file")}},
+		"the load tool":           {call(as("load_skill", policy.Read), active([]string{"Write"})), verdict{"allow cfc_disabled", ""}},
 		"an empty list":           {call(active([]string{})), verdict{refused, says("a", "read_file")}},
 		"the first of two":        {call(active([]string{"Write"}, []string{"Read"})), verdict{refused, says("a", "read_file")}},
 		"the second of two":       {call(active([]string{"Read"}, []string{"Write"})), verdict{refused, says("b", "read_file")}},
@@ -37,7 +44,7 @@ func TestDecide_EnforcedListNamesTheSkill(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := open()
-			g.Narrow, g.Tools = policy.NarrowEnforce, append(g.Tools, "mcp__s__look")
+			g.Narrow, g.Tools = policy.NarrowEnforce, append(g.Tools, "mcp__s__look", "list_files", "search_files", "edit_file", "run_skill_script")
 			d := policy.Decide(&g, tt.request)
 			got := verdict{Decision: string(d.Outcome) + " " + d.Code}
 			if d.Outcome == policy.Deny {
