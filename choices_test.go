@@ -22,6 +22,7 @@ func switchedOff(ids ...string) func(*metier.Head, metier.ID, string) (string, b
 	}
 }
 
+// req: C-003
 func TestASkillThatIsSwitchedOffIsNotUsed(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, keen, keenFiles())
@@ -48,12 +49,17 @@ func TestASkillThatIsSwitchedOffIsNotUsed(t *testing.T) {
 	}
 }
 
+// req: C-003, C-025, C-065
 func TestTheModelCannotLoadASkillThatIsSwitchedOff(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "default", map[string]string{"skills/demo/SKILL.md": skillFile("demo", "Demo.\n"), "skills/demo/a.md": "a", "skills/b/SKILL.md": skillFile("b", "B.\n")})
 	w.roots = []metier.Mount{w.mount("skills", policy.Project)}
 	w.roots[0].Off = switchedOff("skills:demo")
 	w.open()
+	w.config = func(c *metier.Config) { c.ToolsOnly = true }
+	w.open()
+	mentions(t, w.works("list_skills", args{}).Text(), "- b: ")
+	silent(t, w.said()+w.Catalog(t.Context()).Text, "demo")
 	w.fails("skill_disabled", "load_skill", args{"name": "demo"})
 	w.fails("skill_disabled", "read_skill_resource", args{"skill": "demo", "path": "a.md"})
 }

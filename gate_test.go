@@ -377,6 +377,7 @@ func asking(acts *atomic.Int64) made {
 		}}
 }
 
+// req: C-041, C-051
 func TestAnswersCoverWhatTheyBind(t *testing.T) {
 	t.Parallel()
 	var acts atomic.Int64

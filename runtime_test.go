@@ -64,7 +64,7 @@ func TestStartOpensNoFileOfASkill(t *testing.T) {
 	}
 }
 
-// req: C-012, C-029, C-069
+// req: C-012, C-029, C-069, C-048
 func TestFilesAndToolsBothActivate(t *testing.T) {
 	t.Parallel()
 	files, whole := runtimeFiles(), "\n    Body of one.\n"+strings.Repeat("A line of the body.\n", 2000)+"The end of one.\n\n\n"
@@ -324,7 +324,7 @@ func TestTraversalIsBlocked(t *testing.T) {
 	}
 }
 
-// req: C-036, C-048, C-057
+// req: C-036, C-048, C-057, C-067
 func TestReadsAreTracked(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, runtimeProf, runtimeFiles())
@@ -352,6 +352,16 @@ func TestReadsAreTracked(t *testing.T) {
 	want[4].MaxBytes = 256 << 10                 // of read_file
 	if diff := cmp.Diff(want, got); diff != "" { // this profile reads without an index
 		t.Errorf("records (-want +got):\n%s", diff)
+	}
+	// The digest and the size are those of the whole file, however little of it is shown.
+	for over, code := range map[settings.ReadOver]string{settings.ReadOverRefuse: "resource_too_large", settings.ReadOverTruncate: ""} {
+		w := newFixture(t, runtimeProf, runtimeFiles())
+		w.set.Read.Over = over
+		w.open().fails(code, resource, args{"skill": "one", "path": "references/a.md", "maxBytes": 6})
+		if e := one[event.ResourceRead](w); e.ObservedDigest != digest.Bytes([]byte("canary-reference")) || e.ObservedSize == nil || *e.ObservedSize != 16 || e.MaxBytes != 6 || e.Truncated != (code == "") || e.Code != code {
+			t.Errorf("%s: %+v", over, e)
+		}
+		silent(t, w.said(), "canary-")
 	}
 	mentions(t, w.said(), `encoding=\"base64\"`, "AAE=")
 }

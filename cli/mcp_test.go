@@ -144,6 +144,7 @@ func TestTheRuntimesToolsAreServed(t *testing.T) {
 		{"skills.read", "skill_not_found", map[string]any{"name": "broken"}},
 		{"skills.read_resource", "resource_path_invalid", map[string]any{"skill": "report", "path": "../x"}},
 		{"skills.read_resource", "resource_not_found", map[string]any{"skill": "report", "path": "references/none.md"}},
+		{"skills.read_resource", "resource_too_large", map[string]any{"skill": "report", "path": "references/how.md", "maxBytes": 5}},
 		{"skills.list", "invalid_arguments", map[string]any{"limit": 0.5}},
 	} {
 		if text, ok, _ := c.call(bad.name, bad.args); ok || !strings.Contains(text, bad.says) {

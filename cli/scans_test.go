@@ -109,6 +109,8 @@ func TestStartTimesAreReportedAndAHiddenEditIsSeen(t *testing.T) {
 
 // The index is stored where configured, can be disabled and cleared, and never causes a home folder
 // to be created.
+//
+// req: C-024
 func TestIndexIsWhereTheUserWantsIt(t *testing.T) {
 	t.Parallel()
 	w := newScanWorld(t)
@@ -157,6 +159,8 @@ func TestIndexIsWhereTheUserWantsIt(t *testing.T) {
 }
 
 // A run uses only the files: it neither writes nor reads an index.
+//
+// req: C-024
 func TestARunHasNoIndex(t *testing.T) {
 	t.Parallel()
 	w := newScanWorld(t)
