@@ -278,6 +278,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// req: C-043, C-044, C-086
 func TestPatterns(t *testing.T) {
 	t.Parallel()
 	in := func(names ...string) policy.Request {
@@ -305,6 +306,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
+// req: C-049, C-062
 func TestTiers(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[policy.Tier]policy.Tier{"": policy.ThirdParty, "root": policy.ThirdParty, policy.Builtin: policy.Builtin, policy.Org: policy.Org, policy.Project: policy.Project, policy.User: policy.User} {

@@ -82,7 +82,9 @@ func TestPreapproval(t *testing.T) {
 	}
 }
 
-// A list that is too long is cut, which removes permissions and is reported.
+// A list without end is cut, which takes away and is said.
+//
+// req: C-044
 func TestLongListsAreCut(t *testing.T) {
 	t.Parallel()
 	list := slices.Repeat([]string{"Grep"}, 256)

@@ -29,7 +29,9 @@ func TestWordsOfTheShellAreOurs(t *testing.T) {
 	}
 }
 
-// What a pattern never covers, and what it does.
+// What never rides on a pattern, and what does.
+//
+// req: C-043, C-044, C-086
 func TestCommandPatterns(t *testing.T) {
 	t.Parallel()
 	for pattern, texts := range map[string]struct{ ride, not []string }{
@@ -83,6 +85,7 @@ func TestCommandPatterns(t *testing.T) {
 	}
 }
 
+// req: C-043, C-044, C-047, C-086
 func TestToolPatterns(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -111,7 +114,9 @@ func TestToolPatterns(t *testing.T) {
 }
 
 // A script is covered by its own tool, by all of Bash, or by the command line
-// that would start it in a shell.
+// that a shell would start it with.
+//
+// req: C-039
 func TestPatternsForScripts(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string]bool{"run_skill_script": true, "run_skill_script(pdf:scripts/fill.py)": true, "run_skill_script(pdf:scripts/*)": true, "run_skill_script(pdf:**)": false, "run_skill_script(scripts/fill.py)": false,
@@ -138,7 +143,9 @@ func TestCheckPattern(t *testing.T) {
 	}
 }
 
-// A deny rule reads a call the other way round: it covers whatever may be meant.
+// A rule that takes away reads a call the other way round: what may be meant is.
+//
+// req: C-039
 func TestDenyRulesTouchAnyPart(t *testing.T) {
 	t.Parallel()
 	for pattern, texts := range map[string]struct{ hit, miss []string }{

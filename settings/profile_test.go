@@ -149,9 +149,7 @@ func TestDecisiveCells(t *testing.T) {
 
 // The profile agent-runtime has the values that its requirements name.
 //
-// req: C-002, C-003, C-004, C-012, C-013, C-014, C-015, C-016, C-017, C-018, C-019, C-020, C-024, C-025, C-026, C-028, C-029, C-032, C-033
-// req: C-037, C-040, C-043, C-044, C-047, C-050, C-051, C-054, C-065, C-066, C-067, C-068, C-070, C-071, C-073, C-080, C-081, C-082
-// req: C-083, C-084, C-086
+// req: C-002, C-003, C-004, C-012, C-013, C-014, C-015, C-016, C-017, C-018, C-019, C-020, C-024, C-025, C-026, C-028, C-029, C-032, C-033, C-037, C-040, C-043, C-044, C-047, C-050, C-051, C-054, C-065, C-066, C-067, C-068, C-070, C-071, C-073, C-080, C-081, C-082, C-083, C-084, C-086
 func TestAgentRuntimeValues(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{
