@@ -187,7 +187,7 @@ func TestAllowedToolsNarrowOrAdvise(t *testing.T) {
 	}
 }
 
-// req: C-043, C-044, C-086, C-047, C-089
+// req: C-043, C-044, C-086
 func TestAllowedToolsPreapproveAndEnforce(t *testing.T) {
 	t.Parallel()
 	open := func(t *testing.T, acts *atomic.Int64, change func(*policy.Grants)) *fixture {

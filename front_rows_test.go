@@ -397,7 +397,7 @@ func TestBrokenYAMLIsToldToTheUserAndHurtsNoOtherSkill(t *testing.T) {
 	}
 }
 
-// req: C-014, C-015, C-072, C-074
+// req: C-014, C-015, C-072
 func TestNamesUnderStrictRules(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{
@@ -410,6 +410,13 @@ func TestNamesUnderStrictRules(t *testing.T) {
 			t.Errorf("%q: %s %+v", name, sk.State, sk.Diagnostics)
 		}
 	}
+}
+
+// A folder has the name of its skill, in any composition.
+//
+// req: C-014, C-019, C-074
+func TestFoldersUnderStrictRules(t *testing.T) {
+	t.Parallel()
 	const composed, decomposed = "caf\u00e9", "cafe\u0301"
 	for _, tt := range []struct {
 		folder, name string
@@ -429,20 +436,24 @@ func TestNamesUnderStrictRules(t *testing.T) {
 	}
 }
 
-// req: C-016, C-017, C-019, C-071, C-073
-func TestStrictRulesForDescriptionFieldsAndFolder(t *testing.T) {
+// req: C-016, C-073
+func TestStrictRulesForDescriptions(t *testing.T) {
 	t.Parallel()
 	desc := func(n int) string { return "---\nname: unit\ndescription: '" + strings.Repeat("é", n) + "'\n---\n" }
-	for _, tt := range []struct {
-		text, code string
-		says       []string
-	}{
+	strictly(t, []strictCase{
 		{desc(0), "missing-description", nil},
 		{"---\nname: unit\n---\nText.\n", "missing-description", nil},
 		{"---\nname: unit\ndescription: '   '\n---\nText.\n", "missing-description", nil},
 		{desc(1), "", nil},
 		{desc(1024), "", nil},
 		{desc(1025), "description-too-long", []string{"1025", "1024"}},
+	})
+}
+
+// req: C-017, C-071
+func TestStrictRulesForFields(t *testing.T) {
+	t.Parallel()
+	strictly(t, []strictCase{
 		{skillFile("unit", "", "x-foo: bar"), "unexpected-field", []string{"x-foo"}},
 		{skillFile("unit", "", "x-foo: bar", "x-bar: {license: MIT}"), "unexpected-field", []string{`"x-foo"`, `"x-bar"`}},
 		{skillFile("unit", "", "License: MIT"), "unexpected-field", []string{`"License"`}},
@@ -452,11 +463,30 @@ func TestStrictRulesForDescriptionFieldsAndFolder(t *testing.T) {
 		{skillFile("unit", "", "model: m", "effort: e", "context: c", "agent: a", "hooks: h", "paths: p", "shell: s", "tags: t", "author: a", "when_to_use: w", "argument-hint: h", "arguments: a", "user-invocable: true", "platforms: p", "dependencies: jq"),
 			"unexpected-field", []string{`"model"`, `"effort"`, `"context"`, `"agent"`, `"hooks"`, `"paths"`, `"shell"`, `"tags"`, `"author"`, `"when_to_use"`, `"argument-hint"`, `"arguments"`, `"user-invocable"`, `"platforms"`, `"dependencies"`}},
 		{skillFile("unit", "", "license: MIT", "compatibility: c", "metadata: {a: b}", "allowed-tools: Read"), "", nil},
+	})
+}
+
+// req: C-019
+func TestStrictRulesForTheFolder(t *testing.T) {
+	t.Parallel()
+	strictly(t, []strictCase{
 		{skillFile("other", ""), "name-directory-mismatch", []string{`name "other"`, `folder "unit"`}},
 		{skillFile("Unit", ""), "name-directory-mismatch", []string{`name "Unit"`, `folder "unit"`}},
 		{skillFile("unit-2", ""), "name-directory-mismatch", []string{`name "unit-2"`, `folder "unit"`}},
 		{skillFile("un", ""), "name-directory-mismatch", []string{`name "un"`, `folder "unit"`}},
-	} {
+	})
+}
+
+// strictCase is a SKILL.md in the folder unit, and why it is refused: a code, "" if it
+// loads, and what the details mention.
+type strictCase struct {
+	text, code string
+	says       []string
+}
+
+func strictly(t *testing.T, cases []strictCase) {
+	t.Helper()
+	for _, tt := range cases {
 		_, all := judged(t, runtimeProf, map[string]string{"unit": tt.text})
 		sk := all["unit"]
 		if tt.code == "" {

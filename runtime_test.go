@@ -64,7 +64,7 @@ func TestStartOpensNoFileOfASkill(t *testing.T) {
 	}
 }
 
-// req: C-012, C-029, C-069, C-048
+// req: C-012, C-029, C-069
 func TestFilesAndToolsBothActivate(t *testing.T) {
 	t.Parallel()
 	files, whole := runtimeFiles(), "\n    Body of one.\n"+strings.Repeat("A line of the body.\n", 2000)+"The end of one.\n\n\n"
@@ -324,7 +324,7 @@ func TestTraversalIsBlocked(t *testing.T) {
 	}
 }
 
-// req: C-036, C-048, C-057, C-067
+// req: C-036, C-048, C-057
 func TestReadsAreTracked(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, runtimeProf, runtimeFiles())

@@ -17,7 +17,7 @@ import (
 	"metier/source/local"
 )
 
-// req, C-068
+// req
 func TestGatesOfSession(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, setup{profile: cfHarness}, nil)

@@ -222,18 +222,21 @@ func (broken) Run(context.Context, sandbox.Job) (sandbox.Result, error) {
 
 // A script that did not start is in the record like those that ran.
 //
-// req: A-093, C-048
+// req: C-048, C-061
 func TestAScriptThatDoesNotStartIsRecorded(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t, setup{}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n"}))
+	w := newFixture(t, setup{tier: policy.Org}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n"}))
 	w.box.Sandbox = broken{w.box.Sandbox}
 	o := w.run("scripts/a.sh")
-	type line struct{ Entry, Status, Code string }
+	type line struct {
+		Source                    policy.Tier
+		Entry, Status, Code, Hash string
+	}
 	var got []line
 	for _, e := range events[event.ScriptExecuted](w) {
-		got = append(got, line{e.Entry, e.Status, e.Code})
+		got = append(got, line{e.Source, e.Entry, e.Status, e.Code, e.Hash})
 	}
-	if d := cmp.Diff([]line{{"demo:scripts/a.sh", "error", o.Code()}}, got); o.Code() == "" || d != "" {
+	if d := cmp.Diff([]line{{policy.Org, "demo:scripts/a.sh", "error", o.Code(), events[event.SkillActivated](w)[0].Hash}}, got); o.Code() == "" || d != "" {
 		t.Errorf("%s: %s", o.Text(), d)
 	}
 }
@@ -250,7 +253,7 @@ func (w weak) Probe(ctx context.Context) sandbox.Report {
 // Programs need L2 in every tier. Where the host gives less, nothing starts,
 // unless the operator accepts it.
 //
-// req: C-004, C-042, C-060, C-082
+// req: C-004, C-060, C-082
 func TestPrograms_NeedIsolation(t *testing.T) {
 	t.Parallel()
 	files := demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho ran\n"})

@@ -12,7 +12,7 @@ import (
 	"metier/settings"
 )
 
-// req: C-040, C-050, C-060, C-048, C-061, C-082, C-083, C-084
+// req: C-040, C-050, C-060
 func TestTiersOfScripts(t *testing.T) {
 	t.Parallel()
 	files := demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho \"ran ${HTTPS_PROXY:+with a network}\"\n"})

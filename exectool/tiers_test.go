@@ -59,7 +59,7 @@ func TestScriptsAreOfferedByNameOnly(t *testing.T) {
 	}
 }
 
-// req: C-004, C-042, C-060, C-082
+// req: C-004, C-042, C-082
 func TestScriptsAreHeldInTheSandbox(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()

@@ -11,7 +11,7 @@ import (
 // An enforced list refuses every use that it does not name, including reads, in
 // the name of the first skill with such a list.
 //
-// req: C-044, C-047, C-086, C-089
+// req: C-044, C-047, C-086
 func TestDecide_EnforcedListNamesTheSkill(t *testing.T) {
 	t.Parallel()
 	const refused = "deny allowed_tools"

@@ -85,7 +85,7 @@ func TestCommandPatterns(t *testing.T) {
 	}
 }
 
-// req: C-043, C-044, C-047, C-086
+// req: C-044, C-047, C-086
 func TestToolPatterns(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

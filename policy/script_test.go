@@ -121,7 +121,7 @@ func TestGrantsOfServersSkillsMeanOneSkill(t *testing.T) {
 
 // Every tier × approval, without a network.
 //
-// req: C-040, C-049, C-082, C-083, C-084
+// req: C-082, C-083, C-084
 func TestScriptsWaitByTier(t *testing.T) {
 	t.Parallel()
 	runs, asks := verdict{policy.Allow, "cfc_disabled"}, verdict{policy.Ask, policy.CodeScriptApproval}

@@ -147,23 +147,9 @@ func TestDecisiveCells(t *testing.T) {
 	}
 }
 
-// The profile agent-runtime has the values that its requirements name.
-//
-// req: C-002, C-003, C-004, C-012, C-013, C-014, C-015, C-016, C-017, C-018, C-019, C-020, C-024, C-025, C-026, C-028, C-029, C-032, C-033, C-037, C-040, C-043, C-044, C-047, C-050, C-051, C-054, C-065, C-066, C-067, C-068, C-070, C-071, C-073, C-080, C-081, C-082, C-083, C-084, C-086
-func TestAgentRuntimeValues(t *testing.T) {
-	t.Parallel()
-	want := map[string]string{
-		"resource_index": "activation", "state_store": "user_file", "script_target": "sandbox", "activation": "load_tool, read_file",
-		"file_names": "lower_too", "scan": "children", "identity": "equal", "match": "nfkc", "name_charset": "unicode",
-		"missing_name": "reject", "missing_description": "reject", "no_frontmatter": "reject", "validation": "strict", "unknown_fields": "reject", "known_extensions": "none",
-		"compatibility_max": "500", "precedence": "builtin, org, user, third_party", "protect_names": "no", "reload": "watch",
-		"catalog_format": "xml", "catalog_place": "system", "catalog_max": "0", "empty_catalog": "silent", "catalog_desc_max": "240", "paths": "host",
-		"content": "body", "args": "none", "inject_role": "context", "drift_batch": "fail", "resource_scope": "one_level", "guard_allow": "skill_dirs",
-		"scripts": "tiered", "script_approval": "by_tier", "script_network": "tiered", "script_cwd": "skill", "script_stage": "staged_tree", "missing_dependency": "reject",
-		"binary": "base64", "read_max": "5000000", "read_default": "5000000", "read_over": "refuse", "index_root_file": "no", "resource_list": "0",
-		"allowed_tools": "enforce+preapprove", "allowed_tools_merge": "intersection", "if_match": "yes",
-		"tool_list": "skills.list", "tool_load": "skills.read", "tool_resource": "skills.read_resource", "tool_script": "skills.run_script", "tool_reply": "text",
-	}
+// agentRuntime holds values of the profile agent-runtime.
+func agentRuntime(t *testing.T, want map[string]string) {
+	t.Helper()
 	s, got := resolved(t, "agent-runtime"), map[string]string{}
 	for name := range want {
 		got[name] = row(t, name).Get(&s)
@@ -171,6 +157,78 @@ func TestAgentRuntimeValues(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
+}
+
+// req: C-003, C-013, C-020
+func TestAgentRuntime_Discovery(t *testing.T) {
+	t.Parallel()
+	agentRuntime(t, map[string]string{"scan": "children", "state_store": "user_file", "file_names": "lower_too", "precedence": "builtin, org, user, third_party", "protect_names": "no"})
+}
+
+// req: C-002, C-024, C-032
+func TestAgentRuntime_Index(t *testing.T) {
+	t.Parallel()
+	agentRuntime(t, map[string]string{"resource_index": "activation", "resource_list": "0", "reload": "watch"})
+}
+
+// req: C-014, C-015, C-019
+func TestAgentRuntime_Names(t *testing.T) {
+	t.Parallel()
+	agentRuntime(t, map[string]string{"identity": "equal", "match": "nfkc", "name_charset": "unicode", "missing_name": "reject"})
+}
+
+// req: C-017, C-018, C-070
+func TestAgentRuntime_Frontmatter(t *testing.T) {
+	t.Parallel()
+	agentRuntime(t, map[string]string{"validation": "strict", "unknown_fields": "reject", "known_extensions": "none", "no_frontmatter": "reject", "missing_description": "reject", "compatibility_max": "500"})
+}
+
+// req: C-025, C-026, C-028
+func TestAgentRuntime_Catalog(t *testing.T) {
+	t.Parallel()
+	agentRuntime(t, map[string]string{"catalog_format": "xml", "catalog_place": "system", "catalog_max": "0", "empty_catalog": "silent", "catalog_desc_max": "240", "paths": "host"})
+}
+
+// req: C-012, C-029, C-033
+func TestAgentRuntime_Activation(t *testing.T) {
+	t.Parallel()
+	agentRuntime(t, map[string]string{"activation": "load_tool, read_file", "content": "body", "args": "none", "inject_role": "context", "drift_batch": "fail", "guard_allow": "skill_dirs"})
+}
+
+// req: C-037, C-066, C-067
+func TestAgentRuntime_Reads(t *testing.T) {
+	t.Parallel()
+	agentRuntime(t, map[string]string{"resource_scope": "one_level", "binary": "base64", "read_max": "5000000", "read_default": "5000000", "read_over": "refuse", "index_root_file": "no", "tool_load": "skills.read", "tool_resource": "skills.read_resource", "tool_reply": "text"})
+}
+
+// req: C-065, C-068
+func TestAgentRuntime_Tools(t *testing.T) {
+	t.Parallel()
+	agentRuntime(t, map[string]string{"tool_list": "skills.list", "tool_script": "skills.run_script"})
+}
+
+// req: C-043, C-044, C-086
+func TestAgentRuntime_Lists(t *testing.T) {
+	t.Parallel()
+	agentRuntime(t, map[string]string{"allowed_tools": "enforce+preapprove", "allowed_tools_merge": "intersection"})
+}
+
+// req: C-040, C-050, C-051
+func TestAgentRuntime_Tiers(t *testing.T) {
+	t.Parallel()
+	agentRuntime(t, map[string]string{"scripts": "tiered", "script_approval": "by_tier", "script_network": "tiered"})
+}
+
+// req: C-082, C-083, C-084
+func TestAgentRuntime_Scripts(t *testing.T) {
+	t.Parallel()
+	agentRuntime(t, map[string]string{"scripts": "tiered", "script_approval": "by_tier", "script_network": "tiered", "script_target": "sandbox", "script_stage": "staged_tree", "script_cwd": "skill"})
+}
+
+// req: C-054, C-080, C-081
+func TestAgentRuntime_Preconditions(t *testing.T) {
+	t.Parallel()
+	agentRuntime(t, map[string]string{"if_match": "yes", "missing_dependency": "reject"})
 }
 
 // TestDefaultTools holds and ruling 20 for the values; the tool list of a run is tested where it is made.

@@ -44,14 +44,11 @@ func validated(front, folder string) []Diagnostic {
 	return Validate([]byte("---\n"+front+"---\n# Words\n"), Folder{Name: folder})
 }
 
-// req: C-014, C-015, C-019, C-072, C-074
+// req: C-014, C-015, C-072
 func TestNamesAreJudgedByTheSpecification(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("n", 65)
-	tests := map[string]struct {
-		name, folder string
-		want         []string
-	}{
+	namesJudged(t, map[string]namedFolder{
 		"plain":              {"word-count", "word-count", []string{}},
 		"digits":             {"2fa-3", "2fa-3", []string{}},
 		"ends of the ranges": {"az-09", "az-09", []string{}},
@@ -71,21 +68,43 @@ func TestNamesAreJudgedByTheSpecification(t *testing.T) {
 		"two hyphens":        {"a--b", "a--b", []string{"Skill name cannot contain consecutive hyphens"}},
 		"underscore":         {"a_b", "a_b", []string{"Skill name 'a_b' " + badChars}},
 		"blank inside":       {"a b", "a b", []string{"Skill name 'a b' " + badChars}},
-		"slash":              {"a/b", "b", []string{"Skill name 'a/b' " + badChars, "Directory name 'b' must match skill name 'a/b'"}},
 		"dots":               {"..", "..", []string{"Skill name '..' " + badChars}},
 		"chinese":            {"字数", "字数", []string{}},
 		"hindi":              {"हिन्दी", "हिन्दी", []string{}},
 		"lone mark":          {"\u0301a", "\u0301a", []string{"Skill name '\u0301a' " + badChars}},
+		"nothing":            {"", "a", []string{"Field 'name' must be a non-empty string"}},
+		"null":               {"~", "a", []string{"Field 'name' must be a non-empty string"}},
+		"a list":             {"[a]", "a", []string{"Field 'name' must be a non-empty string"}},
+		"escape, bidi":       {`"a\e\u202e"`, "a", []string{"Skill name 'a\x1b\u202e' " + badChars, "Directory name 'a' must match skill name 'a\x1b\u202e'"}},
+	})
+	if diff := cmp.Diff([]string{"warning " + CodeNamePortable}, codesOf(validated("name: हिन्दी\n"+goodDesc, ""))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The folder has the name of the skill, in any composition.
+//
+// req: C-019, C-074
+func TestFoldersAreJudgedByTheSpecification(t *testing.T) {
+	t.Parallel()
+	namesJudged(t, map[string]namedFolder{
+		"slash":              {"a/b", "b", []string{"Skill name 'a/b' " + badChars, "Directory name 'b' must match skill name 'a/b'"}},
 		"wide letters":       {"\uff57\uff4f", "wo", []string{}},
 		"composed elsewhere": {"cafe\u0301", "caf\u00e9", []string{}},
 		"composed here":      {"caf\u00e9", "cafe\u0301", []string{}},
 		"other folder":       {"a", "b", []string{"Directory name 'b' must match skill name 'a'"}},
 		"folder not known":   {"a", "", []string{}},
-		"nothing":            {"", "a", []string{"Field 'name' must be a non-empty string"}},
-		"null":               {"~", "a", []string{"Field 'name' must be a non-empty string"}},
-		"a list":             {"[a]", "a", []string{"Field 'name' must be a non-empty string"}},
-		"escape, bidi":       {`"a\e\u202e"`, "a", []string{"Skill name 'a\x1b\u202e' " + badChars, "Directory name 'a' must match skill name 'a\x1b\u202e'"}},
-	}
+	})
+}
+
+// namedFolder is a name, the folder it is in, and the errors.
+type namedFolder struct {
+	name, folder string
+	want         []string
+}
+
+func namesJudged(t *testing.T, tests map[string]namedFolder) {
+	t.Helper()
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -107,27 +126,14 @@ func TestNamesAreJudgedByTheSpecification(t *testing.T) {
 			}
 		})
 	}
-	if diff := cmp.Diff([]string{"warning " + CodeNamePortable}, codesOf(validated("name: हिन्दी\n"+goodDesc, ""))); diff != "" {
-		t.Error(diff)
-	}
 }
 
-// req: C-016, C-017, C-071, C-073, C-089
+// req: C-017, C-071, C-089
 func TestFieldsAreJudgedByTheSpecification(t *testing.T) {
 	t.Parallel()
 	text := func(n int) string { return strings.Repeat("é", n) }
-	tests := map[string]struct {
-		front string // after the name
-		want  []string
-	}{
+	fieldsJudged(t, map[string]fieldCase{
 		"all six":                 {goodDesc + "license: MIT\ncompatibility: any\nallowed-tools: Bash(wc:*) Read\nmetadata: {a: b, v: 1.0}\n", []string{}},
-		"description of 1":        {"description: d\n", []string{}},
-		"description of 1024":     {"description: " + text(1024) + "\n", []string{}},
-		"description of 1025":     {"description: " + text(1025) + "\n", []string{"Description exceeds 1024 character limit (1025 chars)"}},
-		"no description":          {"", []string{"Missing required field in frontmatter: description"}},
-		"description of nothing":  {"description: '  '\n", []string{"Field 'description' must be a non-empty string"}},
-		"description of null":     {"description:\n", []string{"Field 'description' must be a non-empty string"}},
-		"description is a list":   {"description: [a]\n", []string{"Field 'description' must be a non-empty string"}},
 		"dashes in a value":       {"description: use --- when\n", []string{}},
 		"other fields":            {goodDesc + "zeta: 1\nalpha:\n  b: c\n", []string{"Unexpected fields in frontmatter: alpha, zeta. " + onlyFields}},
 		"fields of others":        {goodDesc + "version: 1.0\nwhen_to_use: asked\nmodel: m\nLicense: MIT\nallowed_tools: Read\n", []string{"Unexpected fields in frontmatter: License, allowed_tools, model, version, when_to_use. " + onlyFields}},
@@ -141,7 +147,34 @@ func TestFieldsAreJudgedByTheSpecification(t *testing.T) {
 		"metadata is text":        {goodDesc + "metadata: a\n", []string{"Field 'metadata' must be a mapping of strings to strings"}},
 		"metadata is nothing":     {goodDesc + "metadata:\n", []string{}},
 		"metadata is nested":      {goodDesc + "metadata:\n  a: b\n  c: [d]\n  e: {f: g}\n", []string{"Field 'metadata' must be a mapping of strings to strings; 'c' holds a list", "Field 'metadata' must be a mapping of strings to strings; 'e' holds a map"}},
+	})
+	if diff := cmp.Diff([]string{"Missing required field in frontmatter: name"}, faults(validated(goodDesc, "w"))); diff != "" {
+		t.Error(diff)
 	}
+}
+
+// req: C-016, C-073
+func TestDescriptionsAreJudgedByTheSpecification(t *testing.T) {
+	t.Parallel()
+	text := func(n int) string { return strings.Repeat("é", n) }
+	fieldsJudged(t, map[string]fieldCase{
+		"description of 1":       {"description: d\n", []string{}},
+		"description of 1024":    {"description: " + text(1024) + "\n", []string{}},
+		"description of 1025":    {"description: " + text(1025) + "\n", []string{"Description exceeds 1024 character limit (1025 chars)"}},
+		"no description":         {"", []string{"Missing required field in frontmatter: description"}},
+		"description of nothing": {"description: '  '\n", []string{"Field 'description' must be a non-empty string"}},
+		"description of null":    {"description:\n", []string{"Field 'description' must be a non-empty string"}},
+		"description is a list":  {"description: [a]\n", []string{"Field 'description' must be a non-empty string"}},
+	})
+}
+
+type fieldCase struct {
+	front string // after the name
+	want  []string
+}
+
+func fieldsJudged(t *testing.T, tests map[string]fieldCase) {
+	t.Helper()
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -149,9 +182,6 @@ func TestFieldsAreJudgedByTheSpecification(t *testing.T) {
 				t.Error(diff)
 			}
 		})
-	}
-	if diff := cmp.Diff([]string{"Missing required field in frontmatter: name"}, faults(validated(goodDesc, "w"))); diff != "" {
-		t.Error(diff)
 	}
 }
 
