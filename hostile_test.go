@@ -253,6 +253,7 @@ func TestHugeAndOddNames(t *testing.T) {
 	}
 }
 
+// req: C-058
 func TestCatalogOfManySkillsCountsWhatItLeavesOut(t *testing.T) {
 	t.Parallel()
 	for format, says := range map[settings.CatalogFormat]string{settings.CatalogFormatXML: "(5 more omitted; ", settings.CatalogFormatMarkdown: "(5 more omitted; ", settings.CatalogFormatJSON: `"omitted":5`} {

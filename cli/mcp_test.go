@@ -157,7 +157,7 @@ func TestTheRuntimesToolsAreServed(t *testing.T) {
 func TestScriptsAreServedWhereTheOperatorNamesThem(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.write(map[string]string{"shelf/report/scripts/b.sh": "echo other >>/workspace/other.txt\n", "shelf/report/scripts/c.sh": "echo \"got $1\"; cat; echo odd >&2; exit 3\n", "shelf/report/scripts/d.sh": "sleep 20\n"})
+	p.write(map[string]string{"shelf/report/scripts/b.sh": "echo other >>/workspace/other.txt\n", "shelf/report/scripts/c.sh": "echo \"got $1 in $PWD\"; cat; echo odd >&2; exit 3\n", "shelf/report/scripts/d.sh": "sleep 20\n"})
 	c := p.serves("--profile", "agent-runtime", "--allow-skill-script", "report:scripts/a.sh", "--allow-skill-script", "report:scripts/c.sh", "--allow-skill-script", "report:scripts/d.sh")
 	run := func(path string) (string, bool, map[string]any) {
 		return c.call("skills.run_script", map[string]any{"skill": "report", "path": path})
@@ -180,7 +180,7 @@ func TestScriptsAreServedWhereTheOperatorNamesThem(t *testing.T) {
 		t.Errorf("a path that leaves the skill: %s", text)
 	}
 	text, ok, _ = c.call("skills.run_script", map[string]any{"skill": "report", "path": "scripts/c.sh", "args": []string{"a b"}, "stdin": "in\n"})
-	if want := "Exit code 3.\n<program_output stream=\"stdout\">\ngot a b\nin\n</program_output>\n<program_output stream=\"stderr\">\nodd\n</program_output>\n"; ok || text != want {
+	if want := "Exit code 3.\n<program_output stream=\"stdout\">\ngot a b in /skills/report\nin\n</program_output>\n<program_output stream=\"stderr\">\nodd\n</program_output>\n"; ok || text != want {
 		t.Errorf("a script that fails: %q, want %q", text, want)
 	}
 	if text, ok, _ := run("scripts/b.sh"); ok || !strings.Contains(text, "approval_required") {

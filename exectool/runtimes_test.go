@@ -204,7 +204,7 @@ func TestArgumentsArriveVerbatim(t *testing.T) {
 	}
 }
 
-// req: A-086
+// req: A-086, C-060
 func TestScriptEnvironment(t *testing.T) {
 	t.Setenv("CANARY", "secret-of-the-parent")
 	for profile, want := range map[string]string{cfHarness: "/workspace/skills/demo", settings.DefaultProfile: "/skills/demo", agentRuntime: "/skills/demo"} {
