@@ -212,14 +212,17 @@ func TestGuardAllowsWhatTheSettingSays(t *testing.T) {
 	}
 }
 
+// req: C-033
 func TestWorkspaceThatIsARootOfSkillsStaysWritable(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, setup{profile: "keen", roots: []string{"."}}, map[string]string{"a/SKILL.md": skillText("a")})
-	if o := e.call("write_file", args{"path": "notes.md", "content": "n"}); o.Code() != "" {
-		t.Error(o.Text())
+	for _, guard := range []settings.GuardAllow{settings.GuardAllowNone, settings.GuardAllowSkillDirs, settings.GuardAllowRoots} {
+		e := newEnv(t, setup{profile: "keen", roots: []string{"."}, files: func(o *Options) { o.Guard = guard }}, map[string]string{"a/SKILL.md": skillText("a")})
+		if o := e.call("write_file", args{"path": "notes.md", "content": "n"}); o.Code() != "" {
+			t.Error(o.Text())
+		}
+		e.refuse(policy.CodePathReadOnly, "write_file", args{"path": "a/SKILL.md", "content": "n"})
+		e.refuse(policy.CodePathReadOnly, "write_file", args{"path": "a/new.md", "content": "n"})
 	}
-	e.refuse(policy.CodePathReadOnly, "write_file", args{"path": "a/SKILL.md", "content": "n"})
-	e.refuse(policy.CodePathReadOnly, "write_file", args{"path": "a/new.md", "content": "n"})
 }
 
 func TestProtectedAndDeniedPaths(t *testing.T) {
