@@ -308,6 +308,9 @@ func TestSkillPathsAreMediatedByTheLoader(t *testing.T) {
 		}
 	}
 	e.refuse("skill_root", "search_files", args{"pattern": "needle", "path": "skills"})
+	for _, p := range []string{"skills/a/SKILL.md", "skills/a/references/one.md", "skills/a/new.md", "skills/evil/SKILL.md", "alias/new.md", "/skills/a/new.md"} {
+		e.refuse(policy.CodePathReadOnly, "write_file", args{"path": p, "content": "mine"})
+	}
 	read, refused := 0, 0
 	for _, r := range events[event.ResourceRead](e) {
 		if r.Status == "read" && r.Path == "references/one.md" {
