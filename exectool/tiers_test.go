@@ -89,7 +89,7 @@ func TestScriptsAreHeldInTheSandbox(t *testing.T) {
 	}
 }
 
-// req: C-050, C-060
+// req: C-050, C-060, C-084
 func TestNoNetworkUnlessGranted(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -111,9 +111,14 @@ func TestNoNetworkUnlessGranted(t *testing.T) {
 	port := l.Addr().(*net.TCPAddr).Port
 	script := demo(map[string]string{"scripts/a.sh": "#!/bin/bash\nif (exec 3<>/dev/tcp/127.0.0.1/$1) 2>/dev/null; then echo connected; else echo no; fi\nif (exec 3<>/dev/tcp/127.0.0.1/3128) 2>/dev/null; then echo proxy; else echo none; fi\necho \"${HTTPS_PROXY:+set}\"\n"})
 	for _, tier := range []policy.Tier{policy.Builtin, policy.ThirdParty} {
-		w := newFixture(t, setup{tier: tier, grants: func(g *policy.Grants) { g.Approval = policy.ApprovalNever }}, script)
-		if r := w.ran("scripts/a.sh", strconv.Itoa(port)); r.Stdout != "no\nnone\n\n" {
-			t.Errorf("%s: %q", tier, r.Stdout)
+		for _, network := range []settings.Network{settings.NetworkOff, settings.NetworkTiered} {
+			w := newFixture(t, setup{tier: tier, set: func(s *settings.Settings) { s.Exec.Network = network }, grants: func(g *policy.Grants) { g.Approval = policy.ApprovalNever }}, script)
+			if r := w.ran("scripts/a.sh", strconv.Itoa(port)); r.Stdout != "no\nnone\n\n" {
+				t.Errorf("%s, %s: %q", tier, network, r.Stdout)
+			}
+			if ev := events[event.ScriptExecuted](w)[0]; ev.Network != "" {
+				t.Errorf("%s, %s: %+v", tier, network, ev)
+			}
 		}
 	}
 	w := newFixture(t, setup{set: func(s *settings.Settings) { s.Exec.Network = settings.NetworkTiered },
