@@ -313,6 +313,8 @@ func TestTraversalIsBlocked(t *testing.T) {
 				t.Errorf("read_file followed %s: %s", p, o.Text())
 			}
 		}
+		w.link("references/a.md", "skills/one/inside.md") // a link that stays inside is read where links are followed
+		w.fails(map[settings.Symlinks]string{settings.SymlinksIgnore: "resource_outside_root"}[links], resource, args{"skill": "one", "path": "inside.md"})
 		for _, p := range []string{"references/a.md", "./references/a.md"} { // what stays inside is read
 			mentions(t, w.works(resource, args{"skill": "one", "path": p}).Text(), "canary-reference")
 		}
