@@ -157,13 +157,18 @@ func TestTheRuntimesToolsAreServed(t *testing.T) {
 func TestScriptsAreServedWhereTheOperatorNamesThem(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.write(map[string]string{"shelf/report/scripts/b.sh": "echo other >>/workspace/other.txt\n", "shelf/report/scripts/c.sh": "echo \"got $1 in $PWD\"; cat; echo odd >&2; exit 3\n", "shelf/report/scripts/d.sh": "sleep 20\n"})
+	p.write(map[string]string{"shelf/report/scripts/b.sh": "echo other >>/workspace/other.txt\n", "shelf/report/scripts/c.sh": "echo \"got $1 in $PWD\"; cat; echo odd >&2; exit 3\n", "shelf/report/scripts/d.sh": "sleep 20\n",
+		"shelf/another/SKILL.md": "---\nname: another\ndescription: Does more. Use when more is asked for.\n---\nMore.\n"})
 	c := p.serves("--profile", "agent-runtime", "--allow-skill-script", "report:scripts/a.sh", "--allow-skill-script", "report:scripts/c.sh", "--allow-skill-script", "report:scripts/d.sh")
 	run := func(path string) (string, bool, map[string]any) {
 		return c.call("skills.run_script", map[string]any{"skill": "report", "path": path})
 	}
 	if text, ok, _ := run("scripts/a.sh"); ok || !strings.Contains(text, "skill_activations_missing") {
 		t.Errorf("before the skill is read: %s", text)
+	}
+	c.call("skills.read", map[string]any{"name": "another"})
+	if text, ok, _ := run("scripts/a.sh"); ok || !strings.Contains(text, "skill_not_activated") {
+		t.Errorf("with another skill active: %s", text)
 	}
 	c.call("skills.read", map[string]any{"name": "report"})
 	text, ok, data := run("scripts/a.sh")
