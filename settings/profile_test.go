@@ -201,10 +201,10 @@ func TestAgentRuntime_Reads(t *testing.T) {
 	agentRuntime(t, map[string]string{"resource_scope": "one_level", "binary": "base64", "read_max": "5000000", "read_default": "5000000", "read_over": "refuse", "index_root_file": "no", "tool_load": "skills.read", "tool_resource": "skills.read_resource", "tool_reply": "text"})
 }
 
-// req: C-065, C-068
+// req: C-004, C-065, C-068
 func TestAgentRuntime_Tools(t *testing.T) {
 	t.Parallel()
-	agentRuntime(t, map[string]string{"tool_list": "skills.list", "tool_script": "skills.run_script"})
+	agentRuntime(t, map[string]string{"tool_list": "skills.list", "tool_script": "skills.run_script", "script_target": "sandbox"})
 }
 
 // req: C-043, C-044, C-086
