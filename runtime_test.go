@@ -363,6 +363,12 @@ func TestReadsAreTracked(t *testing.T) {
 		if e := one[event.ResourceRead](w); e.ObservedDigest != digest.Bytes([]byte("canary-reference")) || e.ObservedSize == nil || *e.ObservedSize != 16 || e.MaxBytes != 6 || e.Truncated != (code == "") || e.Code != code {
 			t.Errorf("%s: %+v", over, e)
 		}
+		if _, err := w.Read(t.Context(), "one", "references/sub/b.md", 0); err != nil {
+			t.Fatal(err)
+		}
+		if e := last[event.ResourceRead](w); e.Path != "references/sub/b.md" || e.Code != "resource_too_deep" { // the operator's reads are recorded, too
+			t.Errorf("%s: %+v", over, e)
+		}
 		silent(t, w.said(), "canary-")
 	}
 	mentions(t, w.said(), `encoding=\"base64\"`, "AAE=")

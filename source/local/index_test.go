@@ -177,7 +177,7 @@ func TestIndexChangesNoListingOfRealSkills(t *testing.T) {
 // Each change is made to a tree that the index knows wholly; the next listing
 // is the one without index.
 //
-// req: C-024
+// req: C-024, C-013
 func TestIndexNoticesEveryChange(t *testing.T) {
 	t.Parallel()
 	lower := local.Options{FileNames: settings.FileNamesLower}
