@@ -547,7 +547,7 @@ func TestTheRestOfTheFileIsTheBody(t *testing.T) {
 		}
 	}
 	const spaced = "  First line.\n\nLast line.  \n\n\n"
-	w = opened(t, project, map[string]string{"skills/spaced/SKILL.md": "---\nname: spaced\ndescription: Use when asked.\n---\n" + spaced})
+	w := opened(t, project, map[string]string{"skills/spaced/SKILL.md": "---\nname: spaced\ndescription: Use when asked.\n---\n" + spaced})
 	if diff := cmp.Diff(any(spaced), envelope(t, w.works("skills.load", args{"name": "spaced"}).Text())["content"]); diff != "" {
 		t.Errorf("content (-want +got):\n%s", diff)
 	}

@@ -72,7 +72,8 @@ func TestGrantOpensItsDotFolderAndNoOther(t *testing.T) {
 		e.path("HOME/.agents/skills-2/y"), "key", e.path("HOME/.agents/skills/x/keys/id")}
 	if runtime.GOOS == "linux" { // elsewhere this can be the same folder
 		e.put("HOME/.agents/Skills/x/y", "secret")
-		closed = append(closed, e.path("HOME/.agents/Skills/x/y"))
+		e.put("HOME/.Agents/skills/x/y", "secret")
+		closed = append(closed, e.path("HOME/.agents/Skills/x/y"), e.path("HOME/.Agents/skills/x/y"))
 	}
 	for _, p := range closed {
 		for _, tool := range []string{"read_file", "search_files", "list_files", "write_file"} {

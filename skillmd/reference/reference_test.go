@@ -50,7 +50,6 @@ func TestValidateAsTheReferenceTestsItself(t *testing.T) {
 		more          int    // number of further messages
 	}{
 		"20 valid":                {"word-count", "name: word-count" + about, "", 0},
-		"upper case inside":       {"wordCount", "name: wordCount" + about, "lowercase", 0},
 		"no name":                 {"word-count", "license: MIT" + about, "Missing required field in frontmatter: name", 0},
 		"no description":          {"word-count", "name: word-count\nlicense: MIT", "Missing required field in frontmatter: description", 0},
 		"24 upper case":           {"WordCount", "name: WordCount" + about, "lowercase", 0},
