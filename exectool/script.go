@@ -151,7 +151,7 @@ func (t scriptTool) Facts(ctx context.Context, s *metier.Session, raw json.RawMe
 	if p.host { // who put the script there gave it the network of the host
 		hosts, public = nil, false
 	}
-	r := policy.Request{Effect: policy.SideEffect, Skill: &sub, Entry: p.entry(), Runtime: p.command.Runtime, Level: p.level.String(), Host: p.host, Network: networkText(hosts, public), Hosts: hosts}
+	r := policy.Request{Effect: policy.SideEffect, Skill: &sub, Entry: p.entry(), Runtime: p.command.Runtime, Programs: p.command.Programs(), Level: p.level.String(), Host: p.host, Network: networkText(hosts, public), Hosts: hosts}
 	if p.broken != nil {
 		r.Broken, r.BrokenWhy = metier.CodeOf(p.broken), worded(p.broken)
 	}

@@ -189,7 +189,8 @@ func (p Pattern) touches(r Request) bool {
 		if r.Skill != nil {
 			entries = append(entries, r.Skill.ID+":"+r.file())
 		}
-		return p.script(r, entries, Pattern.maybe)
+		return p.script(r, entries, Pattern.maybe) || p.Tool != toolScript && r.file() != "" &&
+			slices.ContainsFunc(r.Programs, func(program string) bool { return p.maybe([]string{program, r.file()}) })
 	case r.Tool == toolBash || len(r.Commands) > 0 || r.Opaque:
 		started := r.started()
 		return len(started) == 0 || slices.ContainsFunc(started, p.maybe)

@@ -188,9 +188,12 @@ type Request struct {
 	Destructive []string
 
 	Entry   string // a script, as skill:scripts/path, normalised by the tool
-	Runtime string // what would run it: bash, python3, deno …
-	Level   string // sandbox level, L0 to L3
-	Host    bool   // it runs on this machine itself by the operator's word, with its network
+	Runtime string // what would run it: bash, python, deno …
+	// Programs are the programs that would start it: that of the runtime, and the one that its first
+	// line names.
+	Programs []string
+	Level    string // sandbox level, L0 to L3
+	Host     bool   // it runs on this machine itself by the operator's word, with its network
 
 	// Profile is the subagent profile that the call would start, or "". Within names
 	// the calling subagent, or "" for a run: an answer for a run does not cover the

@@ -26,9 +26,22 @@ type Request struct {
 // Command describes how to run the script.
 type Command struct {
 	Runtime string
+	Program string // the program that the first line names, without its folder, or ""
 	Argv    []string
 	Env     []string // KEY=VALUE; keeps the runtime quiet and in its scratch folder
 	Needs   []string // packages that the script declares (PEP 723), which are not downloaded
+}
+
+// Programs returns the names of the programs that start the script.
+func (c Command) Programs() []string {
+	var out []string
+	if len(c.Argv) > 0 {
+		out = append(out, path.Base(c.Argv[0]))
+	}
+	if c.Program != "" && !slices.Contains(out, c.Program) {
+		out = append(out, c.Program)
+	}
+	return out
 }
 
 // Refusal is the error for a script that cannot run.
@@ -99,7 +112,7 @@ const (
 
 // Plan determines how to run a script: by its shebang, then by its extension, never by its mode
 // alone. The error is a *Refusal.
-func Plan(r Request) (Command, error) {
+func Plan(r Request) (c Command, err error) {
 	line, err := shebang(r.Code)
 	if err != nil {
 		return Command{}, err
@@ -107,6 +120,9 @@ func Plan(r Request) (Command, error) {
 	program, flags, err := split(line)
 	if err != nil {
 		return Command{}, err
+	}
+	if program != "" {
+		defer func() { c.Program = path.Base(program) }()
 	}
 	if base := path.Base(program); downloads[base] {
 		return Command{}, unsupported("install the tool in a system folder and name it in the first line, or write the script for deno or node",

@@ -305,6 +305,29 @@ func abbreviates(name, options string) bool {
 	return false
 }
 
+// subcommands adds the command of a program with subcommands as it is without the options before the
+// subcommand, with and without a value of each: git -C dir push is git push.
+func (s *starter) subcommands(words []word) {
+	base := path.Base(words[0].text)
+	if sub, is := strings.CutPrefix(base, "git-"); is {
+		s.starts(append([]string{"git", sub}, texts(words[1:])...))
+	}
+	if _, has := own[base]; !has {
+		return
+	}
+	value := false // the word may be the value of the option before it
+	for i := 1; i < len(words) && s.spends(words[i:]); i++ {
+		option := strings.HasPrefix(words[i].text, "-")
+		if !option && !value {
+			return
+		}
+		for j := i + 1; option && j <= min(i+2, len(words)-1); j++ {
+			s.starts(append([]string{base}, texts(words[j:])...))
+		}
+		value = option
+	}
+}
+
 // decides handles a program that decides itself what it starts.
 func (s *starter) decides(words []word, fed bool) {
 	if slices.ContainsFunc(words, func(w word) bool { return strings.HasPrefix(w.text, "--exec-path=") }) {

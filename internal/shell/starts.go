@@ -350,11 +350,15 @@ func (s *starter) command(words []word, fed bool) {
 		s.found[name] = true
 	}
 	s.spreads(base, fed)
+	s.subcommands(words)
 	g, wraps := wrappers[base]
 	_, decides := own[base]
 	_, helps := helped[base]
 	switch {
 	case name == "--" || name == "-p": // after the word time
+		if len(words) > 1 && (!words[1].known || strings.Contains(words[1].text, "=")) { // an assignment to bash
+			s.unknown()
+		}
 		s.command(words[1:], fed)
 	case strings.HasPrefix(name, "-"):
 		s.unknown()
