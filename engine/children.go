@@ -26,8 +26,8 @@ type LaunchChild struct {
 	Chain        []string          `json:"chain"` // its name behind those of its ancestors that are children
 	Only         [][]string        `json:"only"`  // skills it may use, and its ancestors
 	Instructions string            `json:"instructions,omitempty"`
-	Served       []policy.Subject  `json:"served,omitempty"`  // active skills of servers in its ancestors
-	Browser      bool              `json:"browser,omitempty"` // its scripts on the host need the lent one
+	Inherited    []policy.Subject  `json:"inherited,omitempty"` // skills of its ancestors, which restrict it
+	Browser      bool              `json:"browser,omitempty"`   // its scripts on the host need the lent one
 }
 
 // children runs the children of a job in this process, each with its own session, record and

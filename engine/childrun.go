@@ -59,7 +59,7 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*Run, error) {
 	k.launch.Child = nil // what may be there is judged by what all runs of the operator's may use
 	l.Skills, m.Missing = k.there(l.Skills)
 	m.Skills = l.Skills
-	l.Child = &LaunchChild{Manifest: m, Chain: append(slices.Clone(j.launch.chain()), ch.ID), Only: k.only(p, l.Skills, j.launch.Child), Instructions: p.Instructions, Served: j.servedSkills(), Browser: p.Browser}
+	l.Child = &LaunchChild{Manifest: m, Chain: append(slices.Clone(j.launch.chain()), ch.ID), Only: k.only(p, l.Skills, j.launch.Child), Instructions: p.Instructions, Inherited: j.inherited(), Browser: p.Browser}
 	l.Spec.Subagent = &m
 	k.launch = l
 	if err := k.trust(ctx); err != nil {
@@ -77,15 +77,14 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*Run, error) {
 	return k, err
 }
 
-// servedSkills returns the skills of servers that are active in the run and its parents, or whose
-// instructions a model read. What their
-// text requested may be in the task of a subagent.
-func (r *Run) servedSkills() (out []policy.Subject) {
+// inherited returns the skills that are active in the run and its parents, or whose instructions a
+// model read. What their text requested may be in the task of a subagent.
+func (r *Run) inherited() (out []policy.Subject) {
 	if r.launch.Child != nil {
-		out = slices.Clone(r.launch.Child.Served)
+		out = slices.Clone(r.launch.Child.Inherited)
 	}
 	add := func(s policy.Subject) {
-		if s.FromServer() && !slices.ContainsFunc(out, func(have policy.Subject) bool { return have.ID == s.ID }) {
+		if !slices.ContainsFunc(out, func(have policy.Subject) bool { return have.ID == s.ID }) {
 			out = append(out, s)
 		}
 	}

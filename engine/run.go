@@ -176,7 +176,7 @@ func (r *Run) grants() policy.Grants {
 		g.Profiles = r.launch.Subagents.names()
 	}
 	if r.launch.Child != nil {
-		g.Only, g.Served = r.launch.Child.Only, r.launch.Child.Served
+		g.Only, g.Inherited = r.launch.Child.Only, r.launch.Child.Inherited
 	}
 	return g
 }

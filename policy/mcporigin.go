@@ -24,7 +24,7 @@ func servedNeed(g *Grants, r Request) *need {
 		return nil
 	}
 	subjects := slices.Clone(r.Active)
-	others := slices.Concat(r.Told, g.Served)
+	others := slices.Concat(r.Told, g.Inherited)
 	if r.Skill != nil {
 		others = append(others, *r.Skill)
 	}

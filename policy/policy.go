@@ -311,9 +311,9 @@ type Grants struct {
 	// Approved are scripts of one tree each that the operator approved
 	// beforehand: by naming them exactly or in a policy file.
 	Approved []ApprovedScript `json:"approved,omitempty"`
-	// Served are the skills of MCP servers that were active in the parents of a
-	// subagent.
-	Served []Subject `json:"served,omitempty"`
+	// Inherited are the skills that were active in the parents of a subagent, or
+	// whose instructions their models read. Rules that restrict for them apply.
+	Inherited []Subject `json:"inherited,omitempty"`
 	// Confined refuses reads outside of the workspace instead of asking about them.
 	Confined bool `json:"confined,omitempty"`
 	// BindArgs limits the approval of a script to one set of arguments.

@@ -104,7 +104,7 @@ func ruleNeed(g *Grants, r Request) *need {
 func (g *Grants) singled(r Request) bool {
 	return slices.ContainsFunc(g.Rules, func(u Rule) bool {
 		p := ParsePattern(u.Pattern)
-		return u.Effect == RuleAsk && !p.any() && u.applies(r) && p.touches(r)
+		return u.Effect == RuleAsk && !p.any() && u.applies(r, g.Inherited) && p.touches(r)
 	})
 }
 

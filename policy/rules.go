@@ -12,7 +12,7 @@ import (
 // applies reports whether a rule's skills match those of the call. A rule that restricts applies if
 // any skill matches. A rule that allows applies only if all match, those of a workspace or a third
 // party by their IDs: they choose their names themselves.
-func (u Rule) applies(r Request) bool {
+func (u Rule) applies(r Request, inherited []Subject) bool {
 	if u.Skill == "" {
 		return true
 	}
@@ -39,13 +39,13 @@ func (u Rule) applies(r Request) bool {
 	if u.Effect == RuleAllow {
 		return hits > 0 && hits == len(all) && told == len(r.Told)
 	}
-	return hits+told > 0
+	return hits+told+matching(inherited) > 0
 }
 
 // touched is the first rule of an effect that touches the call, or nil.
 func (g *Grants) touched(e RuleEffect, r Request) *Rule {
 	for i, u := range g.Rules {
-		if u.Effect == e && u.applies(r) && ParsePattern(u.Pattern).touches(r) {
+		if u.Effect == e && u.applies(r, g.Inherited) && ParsePattern(u.Pattern).touches(r) {
 			return &g.Rules[i]
 		}
 	}
@@ -57,7 +57,7 @@ func (g *Grants) touched(e RuleEffect, r Request) *Rule {
 func (g *Grants) allowed(r Request, args bool) bool {
 	var list []Pattern
 	for _, u := range g.Rules {
-		if p := ParsePattern(u.Pattern); u.Effect == RuleAllow && u.applies(r) && !(args && p.any()) {
+		if p := ParsePattern(u.Pattern); u.Effect == RuleAllow && u.applies(r, nil) && !(args && p.any()) {
 			list = append(list, p)
 		}
 	}

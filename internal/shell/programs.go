@@ -260,6 +260,9 @@ func (s *starter) withHelp(words []word) {
 		long := strings.HasPrefix(w.text, "--")
 		name, _, has := strings.Cut(strings.TrimPrefix(w.text, "--"), "=")
 		switch {
+		case !w.known && i == 0 && path.Base(words[0].text) == "tar": // it may hold options
+			s.unknown()
+			return
 		case !w.known && long && has && !abbreviates(name, h.long):
 		case !w.known && s.bound(w):
 		case !w.known, long && abbreviates(name, h.long),
