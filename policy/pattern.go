@@ -18,9 +18,9 @@ var aliases = map[string][]string{
 	"write":     {"write_file"},
 	"edit":      {"edit_file"},
 	"multiedit": {"edit_file"},
-	"grep":      {"search_files"},
-	"glob":      {"list_files"},
-	"ls":        {"list_files"},
+	"grep":      {toolSearch},
+	"glob":      {toolList},
+	"ls":        {toolList},
 	"bash":      {toolBash, toolScript},
 	"webfetch":  {"web_fetch"},
 	"websearch": {"web_search"},
@@ -29,6 +29,8 @@ var aliases = map[string][]string{
 const (
 	toolBash     = "bash"
 	toolScript   = "run_skill_script"
+	toolSearch   = "search_files"
+	toolList     = "list_files"
 	toolDelegate = "delegate_task"
 )
 
@@ -198,7 +200,34 @@ func (p Pattern) touches(r Request) bool {
 	if len(r.Paths)+len(r.Hosts) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(r.Paths, func(u PathUse) bool { return p.path(u.Path) || slices.ContainsFunc(u.Names, p.path) }) || slices.ContainsFunc(r.Hosts, p.host)
+	matches := p.path
+	if r.Tool == toolSearch || r.Tool == toolList { // what they find lies below the path
+		matches = func(name string) bool { return p.path(name) || p.below(name) }
+	}
+	return slices.ContainsFunc(r.Paths, func(u PathUse) bool { return matches(u.Path) || slices.ContainsFunc(u.Names, matches) }) || slices.ContainsFunc(r.Hosts, p.host)
+}
+
+// below reports whether the pattern may match a path below a folder.
+func (p Pattern) below(folder string) bool {
+	folder = inWorkspace(folder)
+	if folder == "." {
+		return !strings.HasPrefix(p.Arg, "/") || strings.HasPrefix(p.Arg, "/workspace")
+	}
+	fixed := inWorkspace(p.Arg)
+	if i := strings.IndexAny(fixed, "*?"); i >= 0 {
+		if fixed = fixed[:i]; strings.HasPrefix(folder+"/", fixed) {
+			return true
+		}
+	}
+	return strings.HasPrefix(fixed, folder+"/")
+}
+
+// inWorkspace returns a path as it is below the workspace.
+func inWorkspace(name string) string {
+	if name == "/workspace" {
+		return "."
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(name, "/workspace/"), "./")
 }
 
 // script matches a pattern against a script: its entries, or the command lines
@@ -220,13 +249,7 @@ func (p Pattern) script(r Request, entries []string, fits func(Pattern, []string
 
 // path matches a path that the model sees; the pattern may omit the workspace.
 func (p Pattern) path(name string) bool {
-	rel := func(s string) string {
-		if s == "/workspace" {
-			return "."
-		}
-		return strings.TrimPrefix(strings.TrimPrefix(s, "/workspace/"), "./")
-	}
-	return globMatch(rel(p.Arg), rel(name))
+	return globMatch(inWorkspace(p.Arg), inWorkspace(name))
 }
 
 // host matches `domain:NAME`.

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier/internal/shell"
 	"metier/policy"
 )
@@ -177,6 +179,23 @@ func TestDenyRulesTouchAnyPart(t *testing.T) {
 		d := policy.Decide(&g, call(paths(policy.PathUse{Path: "/workspace/x", Zone: policy.ZoneWorkspace}, policy.PathUse{Path: name, Zone: policy.ZoneWorkspace})))
 		if (d.Code == policy.CodeRuleDenied) != want {
 			t.Errorf("%s: %+v", name, d)
+		}
+	}
+	for pattern, folders := range map[string]map[string]bool{
+		"Grep(secrets/**)": {"/workspace": true, "/workspace/secrets": true, "/workspace/secrets/in": true, "/workspace/src": false, "/skills/a": false},
+		"Grep(a/key)":      {"/workspace/a": true, "/workspace/b": false},
+		"LS(**/key)":       {"/workspace/a": true},
+		"LS(src/*.go)":     {"/workspace/src": true, "/workspace/docs": false},
+	} {
+		g := open()
+		g.Tools = append(g.Tools, "search_files", "list_files")
+		rule(policy.RuleDeny, pattern)(&g)
+		tool := map[bool]string{true: "search_files", false: "list_files"}[strings.HasPrefix(pattern, "Grep")]
+		for folder, want := range folders {
+			d := policy.Decide(&g, call(as(tool, policy.Read), paths(policy.PathUse{Path: folder, Zone: policy.ZoneWorkspace})))
+			if diff := cmp.Diff(want, d.Code == policy.CodeRuleDenied); diff != "" {
+				t.Errorf("%s, a search of %s (-want +got):\n%s", pattern, folder, diff)
+			}
 		}
 	}
 	if d := policy.Decide(&g, call()); d.Code != policy.CodeRuleDenied {
