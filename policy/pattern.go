@@ -191,7 +191,8 @@ func (p Pattern) touches(r Request) bool {
 		if r.Skill != nil {
 			entries = append(entries, r.Skill.ID+":"+r.file())
 		}
-		return p.script(r, entries, Pattern.maybe) || p.Tool != toolScript && r.file() != "" &&
+		folded := func(e string) bool { return globMatch(strings.ToLower(p.Arg), strings.ToLower(e)) } // as skills are named
+		return p.script(r, entries, Pattern.maybe) || slices.ContainsFunc(entries, folded) || p.Tool != toolScript && r.file() != "" &&
 			slices.ContainsFunc(r.Programs, func(program string) bool { return p.maybe([]string{program, r.file()}) })
 	case r.Tool == toolBash || len(r.Commands) > 0 || r.Opaque:
 		started := r.started()
@@ -296,7 +297,7 @@ func (p Pattern) maybe(c []string) bool {
 			return false
 		case c[i] == Dynamic:
 			return true
-		case wordMatch(w, c[i]) || i == 0 && wordMatch(w, path.Base(c[i])):
+		case wordMatch(w, c[i]) || i == 0 && (wordMatch(w, path.Base(c[i])) || wordMatch(path.Base(w), path.Base(c[i]))):
 		case w != c[i] && strings.ContainsAny(w, "*?[") && slices.Contains(strings.Split(c[i], "/"), ".."): // leads anywhere
 		default:
 			return false

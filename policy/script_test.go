@@ -322,9 +322,9 @@ func TestDenyOfBashDeniesScripts(t *testing.T) {
 	t.Parallel()
 	denied := verdict{policy.Deny, policy.CodeRuleDenied}
 	for pattern, want := range map[string]verdict{
-		"Bash": denied, "bash": {policy.Allow, "cfc_disabled"}, "*": denied, "Bash(*)": denied, "run_skill_script": denied, "run_skill_script(pdf:scripts/*)": denied,
+		"Bash": denied, "bash": {policy.Allow, "cfc_disabled"}, "*": denied, "Bash(*)": denied, "run_skill_script": denied, "run_skill_script(pdf:scripts/*)": denied, "run_skill_script(PDF:scripts/*)": denied,
 		"Bash(python3:*)": denied, "Bash(scripts/fill.py:*)": denied, "Bash(fill.py:*)": denied, "Bash(./scripts/*)": denied, "Bash(git:*)": {policy.Allow, "cfc_disabled"},
-		"run_skill_script(other:*)": {policy.Allow, "cfc_disabled"}, "Read": {policy.Allow, "cfc_disabled"},
+		"run_skill_script(other:scripts/*)": {policy.Allow, "cfc_disabled"}, "Read": {policy.Allow, "cfc_disabled"},
 	} {
 		g := running(rule(policy.RuleDeny, pattern))
 		if pattern == "bash" { // our own name for the tool means the same

@@ -19,6 +19,9 @@ func (p Pattern) unmatchable() error {
 		if first, _, _ := strings.Cut(p.Arg, "/"); !strings.ContainsAny(first, ":*?[") {
 			return errors.New("it names no skill: write SKILL:scripts/PATH, or *:scripts/PATH for that of every skill")
 		}
+		if skill, file, named := strings.Cut(p.Arg, ":"); named && !strings.Contains(p.Arg, "/") {
+			return fmt.Errorf("no script is called %q: write %s:scripts/** for all scripts of the skill", file, skill)
+		}
 	case is("web_fetch", "web_search"):
 		name, ok := strings.CutPrefix(p.Arg, "domain:")
 		if !ok {

@@ -7,7 +7,7 @@ import "testing"
 func TestAPatternThatCanMatchNothingIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{"Read(secrets/)", "Read(../x)", "Read(/workspace/../etc/**)", "Read(~/.ssh/**)", "Read(//etc/passwd)", "edit_file(a//b)", "Glob(./a/./b)",
-		"run_skill_script(scripts/*)", "run_skill_script(fill.py)", "WebFetch(example.com)", "WebFetch(https://example.com/)", "WebFetch(domain:*)", "WebFetch(domain:)",
+		"run_skill_script(scripts/*)", "run_skill_script(fill.py)", "run_skill_script(pdf:*)", "run_skill_script(pdf:**)", "WebFetch(example.com)", "WebFetch(https://example.com/)", "WebFetch(domain:*)", "WebFetch(domain:)",
 		"Bash(git:push)", "Bash(git:push:*)"} {
 		if CheckPattern(s) == nil {
 			t.Errorf("%s is taken", s)
