@@ -23,21 +23,21 @@ func errorsPage() []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Errors
 
-After reading this page you can handle any error of metier in a script or a program. Every error has
-a code, which never changes its meaning. For example, a run that another process holds:
+After reading this page, you can handle any metier error in a script or a program. Every error has a
+code, which never changes its meaning. For example, if another process is working on a run:
 
 ` + "```text" + `
-metier: run: "runs/20260102-101500-abcd": another process works on this run [run_locked]
+metier: run: "runs/20260102-101500-abcd": another process is working on this run [run_locked]
   hint: wait for it to end or end it, then try again
 ` + "```" + `
 
-With ` + "`--json`" + ` the same error is ` + "`{\"error\":{\"code\",\"message\",\"hint\",\"flag\"}}`" + `. In Go it is a
-` + "`*metier.Error`" + ` with Kind, Code, and Field. Field names the field of the request at fault.
+With ` + "`--json`" + `, the same error is ` + "`{\"error\":{\"code\",\"message\",\"hint\",\"flag\"}}`" + `. In Go, it is a
+` + "`*metier.Error`" + ` with Kind, Code, and Field. Field names the request field at fault.
 
-The kind of an error determines the exit status of the command and the status of an HTTP response.
-Codes without a kind are not codes of errors: they appear in the results of tools, at the end of
-runs, in the problems of records, and in notices. Codes of skill diagnostics, such as
-` + "`duplicate-skill-name`" + `, are explained by ` + "`metier explain`" + `.
+The kind of an error determines the command's exit status and the HTTP response status. Codes
+without a kind are not error codes: they appear in tool results, at the end of runs, in record
+problems, and in notices. ` + "`metier explain`" + ` explains skill diagnostic codes, such as
+` + "`duplicate-skill-name`" + `.
 
 | kind | exit status | HTTP status |
 |---|--:|--:|
