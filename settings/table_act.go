@@ -2,7 +2,7 @@ package settings
 
 func execRows() []Row {
 	return []Row{
-		choice("scripts", "Which scripts of skills may run.",
+		choice("scripts", "Which skill scripts may run.",
 			func(s *Settings) *Scripts { return &s.Exec.Scripts }, []value[Scripts]{
 				{ScriptsOff, "none"},
 				{ScriptsExact, "scripts that the operator named"},
@@ -12,7 +12,7 @@ func execRows() []Row {
 		choice("script_approval", "Which scripts need an approval.",
 			func(s *Settings) *Approval { return &s.Exec.Approval }, []value[Approval]{
 				{ApprovalAlways, "every script"},
-				{ApprovalByTier, "scripts of skills in the tiers user and third_party"},
+				{ApprovalByTier, "scripts of skills in the user and third_party tiers"},
 				{ApprovalNever, "none"},
 			}),
 		whole(set("script_runtimes", "Interpreters that may run a script.", "none",
@@ -27,20 +27,20 @@ func execRows() []Row {
 				{RuntimeGo, "go run"},
 				{RuntimeRust, "rust-script"},
 				{RuntimePwsh, "pwsh"},
-				{RuntimeExecutable, "an executable file, by its shebang"},
+				{RuntimeExecutable, "any executable that the script's shebang names"},
 			})),
 		fixed(choice("script_stage", "How the code of a script reaches the sandbox.",
 			func(s *Settings) *Stage { return &s.Exec.Stage }, []value[Stage]{
-				{StageStdin, "the one file on standard input, without the other files of the skill"},
-				{StageTree, "an immutable copy of the skill's verified files"},
+				{StageStdin, "as one file on standard input, without the skill's other files"},
+				{StageTree, "as an immutable copy of the skill's verified files"},
 			})),
-		fixed(choice("script_cwd", "The working folder of a script.",
+		fixed(choice("script_cwd", "The working directory of a script.",
 			func(s *Settings) *Cwd { return &s.Exec.Cwd }, []value[Cwd]{
 				{CwdSkill, "the skill's folder"},
 				{CwdWorkspace, "the root of the workspace, or the folder in it that the call names"},
 				{CwdCall, "the folder of the workspace or the skill that the call names"},
 			})),
-		choice("script_network", "Which hosts a script and web_fetch may reach, always through metier's proxy.",
+		choice("script_network", "Which hosts scripts and web_fetch may reach, always through metier's proxy.",
 			func(s *Settings) *Network { return &s.Exec.Network }, []value[Network]{
 				{NetworkOff, "none"},
 				{NetworkTiered, "granted hosts; other hosts need an approval, and are refused for third_party"},
@@ -56,7 +56,7 @@ func execRows() []Row {
 				{MissingDependencyReject, "it does not run"},
 				{MissingDependencyWarn, "it runs with a warning"},
 			}),
-		choice("script_target", "Where scripts run. Only exact scripts of subagents can run on the host, if their profile allows it. A run with script_target=host is refused.",
+		choice("script_target", "Where scripts run. Only scripts that a subagent's profile names exactly can run on the host, if that profile allows it. A run with script_target=host is refused.",
 			func(s *Settings) *Target { return &s.Exec.Target }, []value[Target]{
 				{TargetSandbox, "in the sandbox"},
 				{TargetHost, "on the host"},
@@ -66,7 +66,7 @@ func execRows() []Row {
 
 func policyRows() []Row {
 	return []Row{
-		preapproving(choice("allowed_tools", "Effect of the field allowed-tools. It never adds authority.",
+		preapproving(choice("allowed_tools", "Effect of the allowed-tools field. It never adds authority.",
 			func(s *Settings) *AllowedTools { return &s.Policy.AllowedTools }, []value[AllowedTools]{
 				{AllowedToolsEnforce, "same as narrow"},
 				{AllowedToolsNarrow, "calls outside the lists of the active skills are denied"},
@@ -77,10 +77,10 @@ func policyRows() []Row {
 		choice("allowed_tools_merge", "How the allowed-tools of several active skills combine.",
 			func(s *Settings) *Merge { return &s.Policy.Merge }, []value[Merge]{
 				{MergeIntersection, "a call must satisfy the lists of all skills that have one"},
-				{MergeLast, "the skill activated last decides"},
+				{MergeLast, "the most recently activated skill takes precedence"},
 				{MergeUnion, "a call must satisfy one list"},
 			}),
-		choice("enforcement_mode", "How much evidence of a direct command a call needs.",
+		choice("enforcement_mode", "Which calls need evidence of a direct command.",
 			func(s *Settings) *Mode { return &s.Policy.Mode }, []value[Mode]{
 				{ModeStrict, "every call needs a direct command, including reads"},
 				{ModeExplicit, "writes and side effects need a direct command"},
@@ -93,7 +93,7 @@ func policyRows() []Row {
 				{SlotRoleContext, "context"},
 				{SlotRoleDirect, "a direct command"},
 			}),
-		choice("guard_allow", "Which skill folders outside the workspace file tools may read without an approval.",
+		choice("guard_allow", "Which skill folders outside the workspace may be read by file tools without approval.",
 			func(s *Settings) *GuardAllow { return &s.Policy.GuardAllow }, []value[GuardAllow]{
 				{GuardAllowNone, "none"},
 				{GuardAllowSkillDirs, "the folders of known skills"},
@@ -122,7 +122,7 @@ func agentRows() []Row {
 	return []Row{
 		fixed(choice("inherit", "Which of its parent's active skills a subagent starts with.",
 			func(s *Settings) *Inherit { return &s.Agent.Inherit }, []value[Inherit]{
-				{InheritNone, "none, regardless of what the call names"},
+				{InheritNone, "none, even if the call names some"},
 				{InheritListed, "those that the subagent's profile or the call names"},
 				{InheritAll, "all skills of its parent"},
 			})),
@@ -148,7 +148,7 @@ func installRows() []Row {
 				{InstallFromZip, "an archive"},
 				{InstallFromRegistry, "a registry, pinned"},
 			}),
-		choice("archive_layout", "Required layout of an archive.",
+		choice("archive_layout", "The required archive layout.",
 			func(s *Settings) *ArchiveLayout { return &s.Install.ArchiveLayout }, []value[ArchiveLayout]{
 				{ArchiveLayoutWrapper, "one folder that contains SKILL.md"},
 				{ArchiveLayoutEither, "one folder, or SKILL.md at the top"},

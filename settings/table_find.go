@@ -35,7 +35,7 @@ func discoverRows() []Row {
 				{RootDB, "skills stored per project; no store yet"},
 				{RootHarness, "the workspace, if it is a harness: a folder with HARNESS.md"},
 			}), string(RootProject), string(RootEnv), string(RootHarness)),
-		set("root_families", "Agents whose skill folders auto:project, auto:home, and env search, in this order.", "none",
+		set("root_families", "The agents whose skill folders are searched by auto:project, auto:home, and env, in this order.", "none",
 			func(s *Settings) *Set[Family] { return &s.Discover.Families }, families()),
 		choice("root_ancestors", "Whether auto:project includes the folders above the workspace.",
 			func(s *Settings) *Ancestors { return &s.Discover.Ancestors }, []value[Ancestors]{
@@ -48,13 +48,13 @@ func discoverRows() []Row {
 				{RootScopeAllowlisted, "also in a folder that the operator listed"},
 				{RootScopeAnywhere, "anywhere the operator names"},
 			}),
-		choice("scan", "How deep a root is searched for skills.",
+		choice("scan", "How deeply a root is searched for skills.",
 			func(s *Settings) *Scan { return &s.Discover.Scan }, []value[Scan]{
 				{ScanChildren, "the root itself or its direct children"},
 				{ScanRecursive, "any depth, up to the caps"},
 				{ScanGrouped, "any depth; in a harness, groups and documents are entries too"},
 			}),
-		choice("nested_skills", "Whether the folder of a skill is searched for more skills.",
+		choice("nested_skills", "Whether a skill's folder is searched for more skills.",
 			func(s *Settings) *Nested { return &s.Discover.Nested }, []value[Nested]{
 				{NestedNo, "everything in it is a file of the skill"},
 				{NestedYes, "a skill in it is a separate skill, and its files also belong to the outer one"},
@@ -63,7 +63,7 @@ func discoverRows() []Row {
 			func(s *Settings) *FileNames { return &s.Discover.FileNames }, []value[FileNames]{
 				{FileNamesExact, "SKILL.md"},
 				{FileNamesLower, "SKILL.md, or else skill.md"},
-				{FileNamesHarness, "SKILL.md; in a harness also HARNESS.md and the summaries of groups"},
+				{FileNamesHarness, "SKILL.md; in a harness, also HARNESS.md and the group summaries"},
 			}),
 		choice("symlinks", "How symbolic links are handled. A link that leaves its bounds is never followed.",
 			func(s *Settings) *Symlinks { return &s.Discover.Symlinks }, []value[Symlinks]{
@@ -91,7 +91,7 @@ func discoverRows() []Row {
 				{StateStoreKeen, "by name, in ~/.keen/skills/config.json"},
 				{StateStoreNone, "nowhere"},
 			})),
-		number("max_depth", "Maximum depth of a scan below a root.",
+		number("max_depth", "Maximum depth to which a root is scanned.",
 			func(s *Settings) *int { return &s.Discover.MaxDepth }, 1, 64),
 		number("max_dirs", "Maximum number of folders that one scan of one root opens.",
 			func(s *Settings) *int { return &s.Discover.MaxDirs }, 1, 10000000),
@@ -111,7 +111,7 @@ func parseRows() []Row {
 		choice("name_charset", "Which characters a name may have.",
 			func(s *Settings) *NameCharset { return &s.Parse.NameCharset }, []value[NameCharset]{
 				{NameCharsetASCII, "lowercase ASCII letters, digits, and hyphens"},
-				{NameCharsetUnicode, "lowercase letters of any script, digits, and hyphens"},
+				{NameCharsetUnicode, "lowercase letters from any script, digits, and hyphens"},
 				{NameCharsetAny, "any characters on one line"},
 			}),
 		choice("missing_name", "How a skill without a name is handled.",
@@ -132,13 +132,13 @@ func parseRows() []Row {
 				{NoFrontmatterFollow, "the rules for a missing name and a missing description apply"},
 				{NoFrontmatterPlain, "it is a plain Markdown skill named after its folder"},
 			}),
-		choice("unknown_fields", "How frontmatter fields outside the specification are handled.",
+		choice("unknown_fields", "How frontmatter fields that are not in the specification are handled.",
 			func(s *Settings) *UnknownFields { return &s.Parse.UnknownFields }, []value[UnknownFields]{
 				{UnknownFieldsReject, "an error"},
 				{UnknownFieldsIgnore, "dropped"},
 				{UnknownFieldsKeep, "kept and shown, without effect"},
 			}),
-		choice("known_extensions", "Which fields outside the specification unknown_fields allows. A field that hides a skill always applies.",
+		choice("known_extensions", "Which non-specification fields are accepted by unknown_fields. A field that hides a skill always applies.",
 			func(s *Settings) *KnownExtensions { return &s.Parse.KnownExtensions }, []value[KnownExtensions]{
 				{KnownExtensionsNone, "none"},
 				{KnownExtensionsClaude, "those of Claude Code, such as disable-model-invocation"},
@@ -149,7 +149,7 @@ func parseRows() []Row {
 				{YAMLReportDiagnostic, "the cause, with line and column"},
 				{YAMLReportBoth, "the sentence, then the cause"},
 			}),
-		number("compatibility_max", "Maximum number of characters of the field compatibility.",
+		number("compatibility_max", "Maximum number of characters in the compatibility field.",
 			func(s *Settings) *int { return &s.Parse.CompatibilityMax }, 1, 100000),
 		choice("platform_filter", "How a skill for other operating systems is handled.",
 			func(s *Settings) *PlatformFilter { return &s.Parse.PlatformFilter }, []value[PlatformFilter]{
@@ -162,7 +162,7 @@ func parseRows() []Row {
 
 func namesRows() []Row {
 	return []Row{
-		fixed(choice("identity", "How the name of a skill is chosen.",
+		fixed(choice("identity", "How a skill's name is chosen.",
 			func(s *Settings) *Identity { return &s.Names.Identity }, []value[Identity]{
 				{IdentityEqual, "the frontmatter name, which must equal the folder name"},
 				{IdentityPath, "its path below the root"},
@@ -177,10 +177,10 @@ func namesRows() []Row {
 			})),
 		order("precedence", "Which of several skills with the same name is used, highest precedence first. Kinds that are not listed come last, in the order of the roots.",
 			func(s *Settings) *[]string { return &s.Names.Precedence }, kinds),
-		fixed(choice("protect_names", "Whether names of a higher tier are protected from skills of a lower tier.",
+		fixed(choice("protect_names", "Whether the names of skills in a higher tier are protected from skills in a lower tier.",
 			func(s *Settings) *Protect { return &s.Names.Protect }, []value[Protect]{
-				{ProtectYes, "they are protected, regardless of precedence"},
-				{ProtectNo, "only precedence decides"},
+				{ProtectYes, "names are protected, regardless of precedence"},
+				{ProtectNo, "names are not protected; only precedence matters"},
 			})),
 	}
 }
@@ -208,20 +208,20 @@ func catalogRows() []Row {
 			})),
 		budgeted("catalog_max", "Maximum number of skills in the catalog; 0: as many as fit catalog_budget. The number of omitted skills is shown.",
 			func(s *Settings) *int { return &s.Catalog.Max }, 100000),
-		budgeted("catalog_desc_max", "Maximum number of characters of a description in the catalog; 0: 1,024, the specification's limit, which is also the maximum.",
+		budgeted("catalog_desc_max", "Maximum number of characters in a description in the catalog; 0: 1,024, the specification's limit, which is also the maximum.",
 			func(s *Settings) *int { return &s.Catalog.DescMax }, 100000),
-		budgeted("catalog_budget", "Maximum number of tokens of the catalog, as metier estimates them; 0: no limit. If the catalog does not fit, it is shortened: "+
+		budgeted("catalog_budget", "Maximum number of tokens in the catalog, as metier estimates them; 0: no limit. If the catalog does not fit, it is shortened: "+
 			"descriptions are cut to one length, then only names are shown, then as many names as fit. The model finds the rest with the search tool. "+
-			"The default is 2% of a 200,000-token window. The estimate was 1.1 to 1.4 times the count of two providers' tokenizers on Markdown and "+
-			"XML catalogs of real skills, and up to 1.7 times on JSON.",
+			"The default is 2% of a 200,000-token window. The estimate was 1.1 to 1.4 times the count from two providers' tokenizers for Markdown and "+
+			"XML catalogs of real skills, and up to 1.7 times for JSON.",
 			func(s *Settings) *int { return &s.Catalog.Budget }, 1000000),
-		fixed(choice("paths", "Which paths of skills the model sees.",
+		fixed(choice("paths", "Which skill paths the model sees.",
 			func(s *Settings) *Paths { return &s.Catalog.Paths }, []value[Paths]{
 				{PathsNone, "none; skills are listed by skillId, which calls use instead of the name"},
 				{PathsSkill, "relative to the skill or harness"},
 				{PathsRepo, "relative to the repository"},
 				{PathsSandbox, "/skills/NAME/..."},
-				{PathsAuto, "same as sandbox: file tools map the shown paths, so no host path is needed"},
+				{PathsAuto, "same as sandbox: file tools map the paths shown to the model, so no host path is needed"},
 				{PathsHost, "host paths"},
 			})),
 	}

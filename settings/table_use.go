@@ -10,7 +10,7 @@ func activateRows() []Row {
 				{WaySlash, "the user's task starts with /NAME"},
 				{WaySessionStart, "the HARNESS.md of a discovered harness, at the start of the session. A named harness is always loaded"},
 			})),
-		choice("content", "What text an activation delivers.",
+		choice("content", "Which text an activation delivers.",
 			func(s *Settings) *Content { return &s.Activate.Content }, []value[Content]{
 				{ContentBody, "without the frontmatter"},
 				{ContentMeta, "the fields that matter to the reader, then the body"},
@@ -82,11 +82,11 @@ func readRows() []Row {
 				{BinaryRefuse, "it is refused"},
 				{BinaryMetadata, "kind, size, and digest, without the content"},
 				{BinaryBase64, "as base64"},
-				{BinaryRaw, "its bytes; base64 if only text is possible"},
+				{BinaryRaw, "as its bytes, or as base64 if only text is possible"},
 			}),
 		number("read_max", "Maximum number of bytes that one read of a resource may request.",
 			func(s *Settings) *int { return &s.Read.Max }, 1, 100000000),
-		number("read_default", "Number of bytes that a read returns if it does not request a number. At most read_max.",
+		number("read_default", "Number of bytes that a read returns if it does not specify one. At most read_max.",
 			func(s *Settings) *int { return &s.Read.Default }, 1, 100000000),
 		choice("read_over", "How a file that is longer than the read limit is handled.",
 			func(s *Settings) *ReadOver { return &s.Read.Over }, []value[ReadOver]{
@@ -114,12 +114,12 @@ func toolsRows() []Row {
 				{ReplyPlain, "the text only, without an enclosing element"},
 				{ReplyEnvelope, "a JSON object with ok, and the data or the error"},
 			})),
-		names("default_tools", "Tools of a run that does not allow tools by name. A tool whose name is set to none is not offered.",
+		names("default_tools", "Tools available to a run that does not allow tools by name. A tool whose name is set to none is not offered.",
 			func(s *Settings) *[]string { return &s.Tools.Default }, defaultable),
-		choice("if_match", "Whether write_file and edit_file need the digest of the last read.",
+		choice("if_match", "Whether write_file and edit_file require the digest from the last read.",
 			func(s *Settings) *IfMatch { return &s.Tools.IfMatch }, []value[IfMatch]{
 				{IfMatchYes, "a call without it, or with a stale one, is refused"},
-				{IfMatchNo, "it is checked if it is given"},
+				{IfMatchNo, "the digest is checked if the call has one"},
 			}),
 	}
 }

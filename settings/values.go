@@ -63,7 +63,7 @@ type FileNames string
 const (
 	FileNamesExact   FileNames = "exact"     // SKILL.md
 	FileNamesLower   FileNames = "lower_too" // SKILL.md, or else skill.md
-	FileNamesHarness FileNames = "harness"   // SKILL.md; in a harness also HARNESS.md and the summaries of groups
+	FileNamesHarness FileNames = "harness"   // SKILL.md; in a harness, also HARNESS.md and the group summaries
 )
 
 // Symlinks says what becomes of symbolic links. One that leaves its root is never followed.
@@ -134,7 +134,7 @@ type NameCharset string
 // The values of NameCharset, narrowest first.
 const (
 	NameCharsetASCII   NameCharset = "ascii"   // lowercase ASCII letters, digits, and hyphens
-	NameCharsetUnicode NameCharset = "unicode" // lowercase letters of any script, digits, and hyphens
+	NameCharsetUnicode NameCharset = "unicode" // lowercase letters from any script, digits, and hyphens
 	NameCharsetAny     NameCharset = "any"     // any characters on one line
 )
 
@@ -223,8 +223,8 @@ type Protect string
 
 // The values of Protect, narrowest first.
 const (
-	ProtectYes Protect = "yes" // they are protected, regardless of precedence
-	ProtectNo  Protect = "no"  // only precedence decides
+	ProtectYes Protect = "yes" // names are protected, regardless of precedence
+	ProtectNo  Protect = "no"  // names are not protected; only precedence matters
 )
 
 // CatalogFormat is the form of the catalog.
@@ -267,6 +267,6 @@ const (
 	PathsSkill   Paths = "skill"   // relative to the skill or harness
 	PathsRepo    Paths = "repo"    // relative to the repository
 	PathsSandbox Paths = "sandbox" // /skills/NAME/...
-	PathsAuto    Paths = "auto"    // same as sandbox: file tools map the shown paths, so no host path is needed
+	PathsAuto    Paths = "auto"    // same as sandbox: file tools map the paths shown to the model, so no host path is needed
 	PathsHost    Paths = "host"    // host paths
 )

@@ -17,7 +17,7 @@ type Approval string
 // The values of Approval, narrowest first.
 const (
 	ApprovalAlways Approval = "always"  // every script
-	ApprovalByTier Approval = "by_tier" // scripts of skills in the tiers user and third_party
+	ApprovalByTier Approval = "by_tier" // scripts of skills in the user and third_party tiers
 	ApprovalNever  Approval = "never"   // none
 )
 
@@ -36,7 +36,7 @@ const (
 	RuntimeGo         Runtime = "go"         // go run
 	RuntimeRust       Runtime = "rust"       // rust-script
 	RuntimePwsh       Runtime = "pwsh"       // pwsh
-	RuntimeExecutable Runtime = "executable" // an executable file, by its shebang
+	RuntimeExecutable Runtime = "executable" // any executable that the script's shebang names
 )
 
 // Stage says how code reaches the sandbox.
@@ -44,8 +44,8 @@ type Stage string
 
 // The values of Stage, narrowest first.
 const (
-	StageStdin Stage = "stdin"       // the one file on standard input, without the other files of the skill
-	StageTree  Stage = "staged_tree" // an immutable copy of the skill's verified files
+	StageStdin Stage = "stdin"       // as one file on standard input, without the skill's other files
+	StageTree  Stage = "staged_tree" // as an immutable copy of the skill's verified files
 )
 
 // Cwd is the working folder of a script.
@@ -113,7 +113,7 @@ type Merge string
 // The values of Merge, narrowest first.
 const (
 	MergeIntersection Merge = "intersection" // a call must satisfy the lists of all skills that have one
-	MergeLast         Merge = "last"         // the skill activated last decides
+	MergeLast         Merge = "last"         // the most recently activated skill takes precedence
 	MergeUnion        Merge = "union"        // a call must satisfy one list
 )
 
@@ -172,7 +172,7 @@ type Inherit string
 
 // The values of Inherit, narrowest first.
 const (
-	InheritNone   Inherit = "none"   // none, regardless of what the call names
+	InheritNone   Inherit = "none"   // none, even if the call names some
 	InheritListed Inherit = "listed" // those that the subagent's profile or the call names
 	InheritAll    Inherit = "all"    // all skills of its parent
 )

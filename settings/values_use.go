@@ -126,7 +126,7 @@ const (
 	BinaryRefuse   Binary = "refuse"   // it is refused
 	BinaryMetadata Binary = "metadata" // kind, size, and digest, without the content
 	BinaryBase64   Binary = "base64"   // as base64
-	BinaryRaw      Binary = "raw"      // its bytes; base64 if only text is possible
+	BinaryRaw      Binary = "raw"      // as its bytes, or as base64 if only text is possible
 )
 
 // ReadOver says what becomes of a file longer than the read may be.
@@ -154,5 +154,5 @@ type IfMatch string
 // The values of IfMatch, narrowest first.
 const (
 	IfMatchYes IfMatch = "yes" // a call without it, or with a stale one, is refused
-	IfMatchNo  IfMatch = "no"  // it is checked if it is given
+	IfMatchNo  IfMatch = "no"  // the digest is checked if the call has one
 )
