@@ -10,7 +10,7 @@ var requests = []Code{
 	{"type_unknown", "", "No record entry has this type.", "Use one of the types in the message."},
 	{"terminal", "", "The output cannot be written to a terminal, because it is binary.", "Write it to a file."},
 	{"stdin_too_large", "", "Standard input is larger than the limit.", "Write the data to a file in the workspace and name the file."},
-	{"output_unwritable", "", "metier could not write to standard output.", "Check the disk, or the program that reads the pipe."},
+	{"output_unwritable", "", "Writing to standard output failed.", "Check the disk, or the program that reads the pipe."},
 	{"result_unwritable", "unavailable", "The result file could not be written.", "Choose a file in a writable folder."},
 	{"export_unwritable", "unavailable", "The archive could not be written.", "Choose a file in a writable folder."},
 	{"prompt_unreadable", "", "The prompt file could not be read.", "Give the path of a text file."},

@@ -67,7 +67,7 @@ var records = []Code{
 	{"record_damaged", "drift", "The log could not be read.", "Check it with metier audit verify."},
 	{"record_inconsistent", "drift", "The log contradicts itself.", "Check it with metier audit verify."},
 	{"record_unknown", "", "The log has an entry of an unknown type that can be ignored.", ""},
-	{"record_newer", "unsupported", "A newer metier release wrote the record.", "Use that release."},
+	{"record_newer", "unsupported", "The record was written by a newer release.", "Use that release."},
 	{"record_failed", "unavailable", "A log entry could not be written. The call did not happen.", "Check the disk."},
 	{"record_io", "", "The log could not be read or written.", "Check the disk."},
 	{"record_too_large", "", "The log, or an entry in it, is larger than the limit.", ""},

@@ -31,7 +31,7 @@ var decisions = []Code{
 	{"expired", "", "A question was not answered in time.", "Answer sooner."},
 	{"released", "", "A result was shown to the model.", ""},
 	{"allowed_tools", "", "The allowed-tools of an active skill exclude the call.", "Change the skill, or the allowed_tools setting."},
-	{"allowed_tools_note", "", "The allowed-tools of an active skill exclude the call. With the current setting, metier only reports this.", ""},
+	{"allowed_tools_note", "", "The allowed-tools of an active skill exclude the call. With the current setting, this is only reported.", ""},
 	{"tool_not_allowed", "denied", "The tool is not granted.", "Allow the tool."},
 	{"subagent_profile_allowed", "", "A subagent with this profile can start.", ""},
 	{"subagent_profile_not_allowed", "", "The subagent's profile is not granted.", "Allow the profile."},
