@@ -22,8 +22,8 @@ import (
 )
 
 func (a *app) auditCommand() *cobra.Command {
-	c := &cobra.Command{Use: "audit", GroupID: "proof", Short: "Verify, print, and replay the record of a run",
-		Long: "Check and print the record of a run. These commands change nothing.", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "audit", GroupID: "proof", Short: "Verify, print, and replay a run's record",
+		Long: "Check and print a run's record. These commands change nothing.", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(a.auditVerifyCommand(), a.auditShowCommand(), a.auditReplayCommand())
 	return c
@@ -32,7 +32,7 @@ func (a *app) auditCommand() *cobra.Command {
 func (a *app) auditVerifyCommand() *cobra.Command {
 	var place runPlace
 	c := &cobra.Command{Use: "verify RUN", Short: "Check that a record was not changed",
-		Long: `Verify reads the whole record: the chain of entries, the content they name, the
+		Long: `Verify checks the whole record: the chain of entries, the content they name, the
 records of child runs, the artifacts, and the heads recorded outside the
 workspace. Without recorded heads, verify cannot detect a log that was cut off,
 extended, or rewritten, and prints a warning. Exit 0: the record is as written.
@@ -120,7 +120,7 @@ func (a *app) auditShowCommand() *cobra.Command {
 	var kind string
 	var from uint64
 	var normalized bool
-	c := &cobra.Command{Use: "show RUN", Short: "Print the entries of a record, one per line",
+	c := &cobra.Command{Use: "show RUN", Short: "Print a record's entries, one per line",
 		Long: `Show prints the number, time, type, and facts of each entry. Facts are IDs,
 digests, codes, and sizes. To print the conversation itself, use
 'metier runs show RUN --transcript'.
@@ -149,9 +149,9 @@ that diff shows where two runs differ.`,
 			return a.showEntries(c.Context(), f, kind, from)
 		}}
 	place.flags(c)
-	c.Flags().StringVar(&kind, "type", "", "only entries of this type or group of types, such as skill.activated or skill")
+	c.Flags().StringVar(&kind, "type", "", "show only entries of this type or group of types, such as skill.activated or skill")
 	c.Flags().Uint64Var(&from, "from", 1, "number of the first entry")
-	c.Flags().BoolVar(&normalized, "normalized", false, "print JSON lines that can be compared with those of another run")
+	c.Flags().BoolVar(&normalized, "normalized", false, "print JSON lines that can be compared with another run's")
 	a.completions(c)
 	return c
 }
@@ -260,10 +260,10 @@ func (a *app) flatten(d *json.Decoder, name string, out *[]string) error {
 func (a *app) auditReplayCommand() *cobra.Command {
 	var place runPlace
 	var roots []string
-	c := &cobra.Command{Use: "replay RUN", Short: "Rebuild the active skills of a run and compare them with those on disk",
+	c := &cobra.Command{Use: "replay RUN", Short: "Rebuild a run's active skills, and compare them with those on disk",
 		Long: `Replay rebuilds the state of a run from its record, checks the chain, the heads,
 and every digest, and prints the skills that were active at the end. It looks up
-each skill in the roots that the run was started with, and prints every hash that
+each skill in the roots that the run used, and prints every hash that has
 changed. Exit 0: the active skills are the same. Exit 5: a hash or the record
 changed.`,
 		Example: "  metier audit replay latest\n  metier audit replay latest --skills-root ../skills",

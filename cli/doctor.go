@@ -15,13 +15,13 @@ func (a *app) doctorCommand() *cobra.Command {
 	c := &cobra.Command{Use: "doctor", GroupID: "setup", Short: "Check the configuration, skills, models, and records on this machine",
 		Long: `Doctor checks the program, the configuration, the folders, the skills, and the
 models that a run started here would use, and suggests a fix for each problem. It
-contacts no service except Ollama on this machine. Exit 1: it found a problem.`, Args: cobra.NoArgs,
+contacts no services except Ollama on this machine. Exit 1: it found a problem.`, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.showDoctor(append(a.hostChecks(), doctor.Run(c.Context(), a.engine(), o)...))
 		}}
 	c.Flags().StringVar(&o.Workspace, "workspace", "", "folder to check (default: the current one)")
-	c.Flags().StringArrayVar(&o.Roots, "skills-root", nil, "folder of skills (repeatable; default: the configured folders)")
-	c.Flags().BoolVar(&o.ClearIndex, "clear-index", false, "first remove the index of skills; it is rebuilt when needed")
+	c.Flags().StringArrayVar(&o.Roots, "skills-root", nil, "skills folder (repeatable; default: the configured folders)")
+	c.Flags().BoolVar(&o.ClearIndex, "clear-index", false, "first remove the skill index; it is rebuilt when needed")
 	c.Flags().BoolVar(&o.ClearServers, "clear-mcp-cache", false, "first remove the cached skills of MCP servers")
 	a.completions(c)
 	return c

@@ -42,8 +42,8 @@ func (a *app) disableCommand() *cobra.Command {
 	c.Use, c.Short = "disable NAME|PATH", "Disable skills without changing their files"
 	c.Long = `Disable removes skills from every catalog, completion, and session, until 'metier
 enable'. A name disables every skill that has it now. An ID or a path disables
-one skill, and the next skill of that name takes its place. The setting
-state_store decides where this is stored: for the user, or in the workspace's
+one skill, and the next skill with that name takes its place. The state_store
+setting selects where this is stored: for the user, or in the workspace's
 .metier/skills.json, which can only disable skills.`
 	c.Example = "  metier disable table-report\n  metier disable project:greet\n  metier disable greet --set state_store=project_file"
 	return c

@@ -33,9 +33,9 @@ func (a *app) execCommand() *cobra.Command {
 		Use:     "exec SKILL scripts/PATH [flags] [-- ARGS...]",
 		GroupID: "work",
 		Short:   "Run one script of a skill in the sandbox",
-		Long: `Exec runs one script of a skill, with the same checks as a call of a model, and
-keeps a record. It activates the skill and approves the script with its current
-files. What the operator denies stays denied.
+		Long: `Exec runs one script of a skill, with the same checks as a call from a model, and
+keeps a record. It activates the skill, and approves the script and the skill's
+current files. What the operator denies stays denied.
 
 The script's output is passed through. Exit 0: the script succeeded. 1: it failed.
 3: policy denied it. 5: a file changed after it was indexed. 6: the sandbox cannot
@@ -52,7 +52,7 @@ provide the required isolation.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.exec(c.Context(), f, args[0], args[1], args[2:]) },
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.cwd, "cwd", "", "working folder of the script")
+	fl.StringVar(&f.cwd, "cwd", "", "the script's working directory")
 	fl.DurationVar(&f.timeout, "timeout", 0, "time limit for the script (default 1m)")
 	fl.BoolVar(&f.stdin, "stdin", false, "pass standard input to the script")
 	f.add(fl)

@@ -25,7 +25,7 @@ not change, and neither does any other byte of the file.
 Fix prints the change as a diff and writes it only with --write. It skips files
 and folders that are symlinks.
 
-Exit 0: nothing is left to fix. 1: something needs a fix by hand, or a file
+Exit 0: nothing is left to fix. 1: something needs a manual fix, or a file
 cannot be written. 4: a path does not exist.`,
 		Example: "  metier fix .agents/skills/*\n  metier fix my-skill --write\n  metier fix my-skill | patch -p1",
 		Args:    cobra.MinimumNArgs(1),

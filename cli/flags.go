@@ -20,7 +20,7 @@ type placeFlags struct {
 // add adds the flags. about describes the workspace's role in the command.
 func (p *placeFlags) add(fl *pflag.FlagSet, about string) {
 	fl.StringVar(&p.workspace, "workspace", "", about)
-	fl.StringArrayVar(&p.roots, "skills-root", nil, "folder of skills, relative to the workspace (repeatable; default: the configured folders)")
+	fl.StringArrayVar(&p.roots, "skills-root", nil, "skills folder, relative to the workspace (repeatable; default: the configured folders)")
 	harnessFlag(fl, &p.harness)
 	fl.StringVar(&p.profile, "profile", "", "settings profile, see 'metier profile list'")
 	fl.StringArrayVar(&p.set, "set", nil, "change a setting: name=value (repeatable)")
@@ -35,7 +35,7 @@ type rootFlags struct {
 }
 
 func (f *rootFlags) add(fl *pflag.FlagSet) {
-	f.placeFlags.add(fl, "folder that scripts work in (default: the current one)")
+	f.placeFlags.add(fl, "folder in which scripts work (default: the current one)")
 	fl.StringVar(&f.artifacts, "artifact-root", "", "folder for the record (default: .metier/runs in the workspace)")
 	f.programFlags.add(fl)
 }

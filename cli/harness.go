@@ -32,7 +32,7 @@ func (a *app) ofFolder(c *cobra.Command, layout *string, about string) {
 	c.ValidArgsFunction = firstArg(1, folders)
 }
 
-const layoutAbout = "layout of the harness: v1, v2, or auto (default: the setting harness_layout)"
+const layoutAbout = "harness layout: v1, v2, or auto (default: the harness_layout setting)"
 
 // harnessOptions returns how harnesses are read.
 func (a *app) harnessOptions(ctx context.Context, layout string) (*harness.Options, error) {

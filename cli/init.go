@@ -36,7 +36,7 @@ reference validator accept it. It never overwrites existing files.`,
 			_, err := fmt.Fprintf(a.Out, "created %s\nNext: describe in it what the skill does and when to use it, then: metier validate %s\n", oneLine(file), termtext.Word(shown))
 			return err
 		}}
-	c.Flags().StringVar(&parent, "dir", "", "folder to create the skill in (default: the current one)")
+	c.Flags().StringVar(&parent, "dir", "", "folder in which to create the skill (default: the current one)")
 	a.completions(c)
 	return c
 }

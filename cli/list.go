@@ -147,7 +147,7 @@ In a pipe they are complete.`,
 	place.servers(c)
 	c.Flags().BoolVar(&f.all, "all", false, "also show skills that cannot be used, and why")
 	c.Flags().BoolVar(&f.digests, "digests", false, "with --json: include the digest of every SKILL.md, even of long ones")
-	c.Flags().BoolVar(&f.verbose, "verbose", false, "print how long the search of each root took, on standard error")
+	c.Flags().BoolVar(&f.verbose, "verbose", false, "print how long each root took to search, on standard error")
 	f.flags(c)
 	a.completions(c)
 	return c
@@ -155,9 +155,9 @@ In a pipe they are complete.`,
 
 // flags adds the flags that select skills by their properties.
 func (f *listFlags) flags(c *cobra.Command) {
-	c.Flags().StringArrayVar(&f.states, "state", nil, "only skills in this state: "+strings.Join(states, ", ")+" (repeatable)")
-	c.Flags().StringArrayVar(&f.source, "source", nil, "only skills from this source or tier (repeatable)")
-	c.Flags().StringArrayVar(&f.tiers, "tier", nil, "only skills in this tier: "+strings.Join(tierNames(), ", ")+" (repeatable)")
+	c.Flags().StringArrayVar(&f.states, "state", nil, "show only skills in this state: "+strings.Join(states, ", ")+" (repeatable)")
+	c.Flags().StringArrayVar(&f.source, "source", nil, "show only skills from this source or tier (repeatable)")
+	c.Flags().StringArrayVar(&f.tiers, "tier", nil, "show only skills in this tier: "+strings.Join(tierNames(), ", ")+" (repeatable)")
 }
 
 // digested sets the digests of readable skills, which requires reading all their files. Unreadable

@@ -33,7 +33,7 @@ func (a *app) mcpCommand() *cobra.Command {
 		Short:   "Serve skills over the Model Context Protocol",
 		Long: `Mcp serves the skills that 'metier list' shows to any client of the Model Context
 Protocol: as tools (list, search, load, read a file), as resources below skill://,
-as prompts, and as entries of the extension io.modelcontextprotocol/skills
+as prompts, and as entries in the extension io.modelcontextprotocol/skills
 (SEP-2640). Scripts run only if --allow-skill-script or the configuration names
 them.
 
@@ -43,9 +43,9 @@ reach the address, --token-file is required. Each client has its own session, an
 each session keeps a record, as a run does.
 
 Each --endpoint NAME=PROFILE,ROOT,... is a separate server at /mcp/NAME, with the
-skills of its roots and the settings of its profile. The default roots are those
-of the configuration, and the default profile is that of --profile. Tokens apply
-to all endpoints.`,
+skills in its roots and the settings of its profile. The default roots are those
+in the configuration, and the default profile is the value of --profile. Tokens
+apply to all endpoints.`,
 		Example: `  metier mcp
   metier mcp --skills-root ./skills --allow-skill-script report:scripts/report.py
   metier mcp --http 127.0.0.1:8931
@@ -56,12 +56,12 @@ to all endpoints.`,
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.http, "http", "", "serve HTTP at this address, such as 127.0.0.1:8931")
-	fl.StringVar(&f.tokens, "token-file", "", "file of HTTP clients that may connect, with lines PRINCIPAL TOKEN")
+	fl.StringVar(&f.tokens, "token-file", "", "file that lists the HTTP clients that may connect, one PRINCIPAL TOKEN per line")
 	fl.StringArrayVar(&f.names, "name", nil, "host name that HTTP clients may use, in addition to localhost (repeatable)")
-	fl.StringArrayVar(&f.origins, "allow-origin", nil, "origin of web pages that may send HTTP requests (repeatable)")
+	fl.StringArrayVar(&f.origins, "allow-origin", nil, "allow HTTP requests from web pages with this origin (repeatable)")
 	fl.DurationVar(&f.watch, "watch", 2*time.Second, "how often to check for changed skills; 0: never")
 	fl.StringArrayVar(&f.endpoints, "endpoint", nil, "also serve other skills or settings at /mcp/NAME: NAME=PROFILE,ROOT,... (repeatable)")
-	fl.IntVar(&f.anonymous, "anonymous-records", 50, "records of anonymous HTTP requests to keep; each has up to 1,000 requests; 0: all")
+	fl.IntVar(&f.anonymous, "anonymous-records", 50, "number of records for anonymous HTTP requests to keep; each has up to 1,000 requests; 0: all")
 	f.add(fl)
 	a.completions(c)
 	c.AddCommand(a.mcpInstallCommand(), a.mcpLsCommand(), a.mcpInspectCommand())

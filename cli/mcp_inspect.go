@@ -56,13 +56,13 @@ func (a *app) mcpLsCommand() *cobra.Command {
 		Use:   "ls",
 		Short: "Show the MCP servers that runs use, and whether they answer",
 		Long: `Ls connects to every server in the configuration (mcp:, mcp_config:) and in
---mcp-config, and shows what each one offers. Files of a project, such as
+--mcp-config, and shows what each one offers. A project's files, such as
 .mcp.json, are read only if you name them.`,
 		Example: "  metier mcp ls\n  metier mcp ls --mcp-config .mcp.json --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return a.mcpLs(c.Context(), files) },
 	}
-	c.Flags().StringArrayVar(&files, "mcp-config", nil, `file of MCP servers, {"mcpServers": …} (repeatable)`)
+	c.Flags().StringArrayVar(&files, "mcp-config", nil, `file that lists MCP servers, {"mcpServers": …} (repeatable)`)
 	a.completions(c)
 	return c
 }
@@ -138,14 +138,14 @@ func (a *app) mcpInspectCommand() *cobra.Command {
 		Use:   "inspect SERVER",
 		Short: "Show the tools and skills of an MCP server, and whether the skills verify",
 		Long: `Inspect shows what a configured server offers as a run would see it: the names and
-effects of its tools, and its skills with their problems. It fetches no files of
-skills. With --verify it fetches all of them, compares sizes, digests, and
+effects of its tools, and its skills with their problems. It fetches no skill
+files. With --verify it fetches all of them, compares sizes, digests, and
 frontmatter, and exits with 1 if one differs.`,
 		Example: "  metier mcp inspect docs\n  metier mcp inspect docs --verify --json",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return a.mcpInspect(c.Context(), args[0], files, verify) },
 	}
-	c.Flags().StringArrayVar(&files, "mcp-config", nil, `file of MCP servers, {"mcpServers": …} (repeatable)`)
+	c.Flags().StringArrayVar(&files, "mcp-config", nil, `file that lists MCP servers, {"mcpServers": …} (repeatable)`)
 	c.Flags().BoolVar(&verify, "verify", false, "fetch every file and compare it with its entry")
 	a.completions(c)
 	return c

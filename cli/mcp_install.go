@@ -38,9 +38,10 @@ program as a skill server, and the file it belongs in. With --write it changes
 that file after asking, and keeps everything else in it. Arguments after -- go to
 'metier mcp'.
 
-With --url the entry is for a server that already runs ('metier mcp --http ADDR').
-If the server requires a token, --token-env names the environment variable that
-holds it in the client: the token itself is never written to the file.
+With --url the entry is for a server that is already running
+('metier mcp --http ADDR'). If the server requires a token, --token-env names the
+client's environment variable that holds it: the token itself is never written to
+the file.
 
 Clients: ` + strings.Join(names, ", ") + ".",
 		Example: `  metier mcp install claude-code
@@ -66,7 +67,7 @@ Clients: ` + strings.Join(names, ", ") + ".",
 	fl.StringVar(&f.name, "as", "skills", "name of the server in the client")
 	fl.StringVar(&f.url, "url", "", "address of a running server, such as http://127.0.0.1:8931/mcp")
 	fl.StringVar(&f.tokenEnv, "token-env", "", "with --url: environment variable that holds the client's token")
-	fl.BoolVar(&f.project, "project", false, "use the configuration file of the project instead of the user's")
+	fl.BoolVar(&f.project, "project", false, "use the project's configuration file instead of the user's")
 	fl.BoolVar(&f.write, "write", false, "write the entry into the file, after asking")
 	fl.BoolVar(&f.yes, "yes", false, "do not ask")
 	return c

@@ -36,9 +36,9 @@ Exit 1: the skill cannot be read. 2: PATH does not exist.`,
 
 func (a *app) toPromptCommand() *cobra.Command {
 	c := &cobra.Command{Use: "to-prompt PATH...", GroupID: "author", Short: "Print skills as the <available_skills> block of a prompt, as skills-ref does",
-		Long: `To-prompt prints the name, description, and location of each skill as the block
-<available_skills> for a system prompt, byte for byte as the reference validator
-skills-ref does. If a skill cannot be read, it fails and prints nothing.
+		Long: `To-prompt prints the name, description, and location of each skill as the
+<available_skills> block for a system prompt, byte for byte as the reference
+validator skills-ref does. If a skill cannot be read, it fails and prints nothing.
 
 Exit 1: a skill cannot be read. 2: a PATH does not exist.`,
 		Example: "  metier to-prompt my-skill other-skill\n  metier to-prompt .agents/skills/* > prompt.xml", Args: cobra.MinimumNArgs(1),

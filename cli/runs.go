@@ -23,8 +23,8 @@ import (
 type runPlace struct{ workspace, artifacts string }
 
 func (p *runPlace) flags(c *cobra.Command) {
-	c.Flags().StringVar(&p.workspace, "workspace", "", "folder the agent worked in (default: the current one)")
-	c.Flags().StringVar(&p.artifacts, "artifact-root", "", "folder of the records (default: .metier/runs in the workspace)")
+	c.Flags().StringVar(&p.workspace, "workspace", "", "folder in which the agent worked (default: the current one)")
+	c.Flags().StringVar(&p.artifacts, "artifact-root", "", "records folder (default: .metier/runs in the workspace)")
 }
 
 // runsFolder returns the folder of runs named by the flags and the configuration.
@@ -92,7 +92,7 @@ func oneRun(c *cobra.Command, args []string) error {
 
 func (a *app) runsCommand() *cobra.Command {
 	c := &cobra.Command{Use: "runs", GroupID: "proof", Short: "List, show, export, and answer recorded runs",
-		Long: "Read the records of 'metier run', and answer the questions that runs wait for. Only approve,\ndeny, answer RUN yes|no, and approvals --revoke make changes.", Args: cobra.NoArgs,
+		Long: "Read the records of 'metier run', and answer the questions that runs are waiting on. Only\napprove, deny, answer RUN yes|no, and approvals --revoke make changes.", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(a.runsListCommand(), a.runsStatsCommand(), a.runsShowCommand(), a.runsExportCommand(), a.runsAnswerCommand(), a.runsApproveCommand(), a.runsDenyCommand(), a.runsApprovalsCommand())
 	return c
@@ -180,7 +180,7 @@ func (a *app) runsShowCommand() *cobra.Command {
 	var place runPlace
 	var transcript bool
 	c := &cobra.Command{Use: "show RUN", Short: "Show what one run was sent, read, and did",
-		Long:    "Show prints what a run did. RUN is an ID or its beginning, the path of a run\nfolder, or latest.",
+		Long:    "Show prints what a run did. RUN is an ID, the start of an ID, the path of\na run folder, or latest.",
 		Example: "  metier runs show latest\n  metier runs show latest --transcript\n  metier runs show 20260131 --json",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -213,7 +213,7 @@ func (a *app) runsExportCommand() *cobra.Command {
 	var place runPlace
 	var out string
 	var unverified bool
-	c := &cobra.Command{Use: "export RUN -o FILE", Short: "Export the record and artifacts of a run as a zip archive",
+	c := &cobra.Command{Use: "export RUN -o FILE", Short: "Export a run's record and artifacts as a zip archive",
 		Long: `Export verifies the record and writes it with its content and artifacts into one
 zip archive. The same record always produces the same bytes. To check it elsewhere,
 unzip it and run 'metier audit verify FOLDER/RUN'.`,
@@ -242,7 +242,7 @@ unzip it and run 'metier audit verify FOLDER/RUN'.`,
 		}}
 	place.flags(c)
 	c.Flags().StringVarP(&out, "output", "o", "", "archive to write, - for standard output")
-	c.Flags().BoolVar(&unverified, "unverified", false, "export a record that does not verify, and list its problems in verify.json")
+	c.Flags().BoolVar(&unverified, "unverified", false, "export a record that fails verification, and list its problems in verify.json")
 	a.completions(c)
 	return c
 }

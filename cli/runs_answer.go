@@ -26,17 +26,17 @@ type answerFlags struct {
 
 func (f *answerFlags) add(c *cobra.Command) {
 	f.flags(c)
-	c.Flags().StringVar(&f.question, "question", "", "which question, by its ID or its call (default: the only one)")
+	c.Flags().StringVar(&f.question, "question", "", "question to answer, by its ID or its call (default: the only one)")
 }
 
 func (f *answerFlags) addScope(c *cobra.Command) {
-	c.Flags().StringVar(&f.scope, "scope", policy.ScopeOnce, "what the answer applies to: once (this call), session (this run), always (a script, in every run)")
+	c.Flags().StringVar(&f.scope, "scope", policy.ScopeOnce, "what the answer applies to: once (this call), session (this run), or always (a script, in every run)")
 }
 
 func (a *app) runsAnswerCommand() *cobra.Command {
 	var f answerFlags
 	c := &cobra.Command{Use: "answer RUN", Short: "Show the questions that a run is waiting on",
-		Long: `Show the open questions of a run, and what an approval would cover. Nothing changes.
+		Long: `Show a run's open questions, and what an approval would cover. This changes nothing.
 Answer with 'metier runs approve' or 'metier runs deny', then continue with 'metier run --resume RUN'.
 'metier runs answer RUN yes' and 'no' also work.`,
 		Example: "  metier runs answer latest",

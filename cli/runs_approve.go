@@ -9,8 +9,8 @@ import (
 func (a *app) runsApproveCommand() *cobra.Command {
 	var f answerFlags
 	c := &cobra.Command{Use: "approve RUN", Short: "Approve a call that a run is waiting on",
-		Long: `Approve the call that a run is waiting on. The approval covers only that call: if a file of the
-skill changes, the run asks again. Continue the run with 'metier run --resume RUN'.`,
+		Long: `Approve the call that a run is waiting on. The approval covers only that call: if one of the
+skill's files changes, the run asks again. Continue the run with 'metier run --resume RUN'.`,
 		Example: "  metier runs approve latest\n  metier runs approve latest --scope always\n  metier runs approve latest --question q-e33acb2b6745dced",
 		Args:    oneRun,
 		RunE:    func(c *cobra.Command, args []string) error { return a.answer(c.Context(), f, args[0], true) }}
@@ -24,13 +24,13 @@ skill changes, the run asks again. Continue the run with 'metier run --resume RU
 func (a *app) runsDenyCommand() *cobra.Command {
 	var f answerFlags
 	c := &cobra.Command{Use: "deny RUN", Short: "Deny a call that a run is waiting on",
-		Long: `Deny the call that a run is waiting on. The model gets the denial as the result of the call.
+		Long: `Deny the call that a run is waiting on. The model gets the denial as the call's result.
 Continue the run with 'metier run --resume RUN'.`,
 		Example: "  metier runs deny latest\n  metier runs deny latest --question q-e33acb2b6745dced",
 		Args:    oneRun,
 		RunE:    func(c *cobra.Command, args []string) error { return a.answer(c.Context(), f, args[0], false) }}
 	f.add(c)
-	c.Flags().StringVar(&f.scope, "scope", policy.ScopeOnce, "how long the answer holds: once, or session (this run)")
+	c.Flags().StringVar(&f.scope, "scope", policy.ScopeOnce, "how long the answer applies: once, or session (this run)")
 	a.completions(c)
 	c.ValidArgsFunction = firstArg(1, a.completeRuns)
 	return c

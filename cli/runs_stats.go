@@ -20,9 +20,9 @@ func (a *app) runsStatsCommand() *cobra.Command {
 	var skill, since string
 	var limit int
 	c := &cobra.Command{Use: "stats", Short: "Count how often each skill was loaded, read, and run",
-		Long: `Stats counts for each skill, over all records: loads of its instructions, reads of
-its files, and runs of its scripts, with the failures of each. It also shows the
-number of runs and the last use. A use is a load, a read, or a script that ran.
+		Long: `For each skill, stats counts how often its instructions were loaded, its files
+read, and its scripts run, in all records, and how often each failed. It also shows
+the number of runs and the last use. A use is a load, a read, or a script that ran.
 Records that cannot be read are listed and not counted. SINCE is a day
 (2026-01-31), a time (2026-01-31T15:04:05Z), or how long ago (90m, 12h, 30d).`,
 		Example: "  metier runs stats\n  metier runs stats --since 30d\n  metier runs stats --skill greet --json", Args: cobra.NoArgs,
@@ -55,8 +55,8 @@ Records that cannot be read are listed and not counted. SINCE is a day
 			return a.put(s, func() { a.showStats(s) })
 		}}
 	place.flags(c)
-	c.Flags().StringVar(&skill, "skill", "", "only the skill with this name or ID")
-	c.Flags().StringVar(&since, "since", "", "count only from this point on: a day, a time, or how long ago")
+	c.Flags().StringVar(&skill, "skill", "", "count only the skill with this name or ID")
+	c.Flags().StringVar(&since, "since", "", "count only uses since this point: a day, a time, or how long ago")
 	c.Flags().IntVar(&limit, "limit", 0, "maximum number of runs to read, newest first (default 10,000)")
 	a.completions(c)
 	return c

@@ -20,7 +20,7 @@ import (
 )
 
 func (a *app) sandboxCommand() *cobra.Command {
-	c := &cobra.Command{Use: "sandbox", GroupID: "setup", Short: "Check the sandboxes of this host, and run a command in one", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "sandbox", GroupID: "setup", Short: "Check this host's sandboxes, and run a command in one", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(a.sandboxProbeCommand(), a.sandboxRunCommand())
 	return c
@@ -116,7 +116,7 @@ func (a *app) sandboxRunCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [flags] -- CMD ARGS...",
 		Short: "Run one command in the sandbox",
-		Long: `Run gives a command what a script of a skill gets: system programs, a scratch
+		Long: `Run gives a command what a skill script gets: system programs, a scratch
 folder, the workspace at /workspace, and nothing else. It exits with the
 command's exit code.`,
 		Example: "  metier sandbox run -- id\n  metier sandbox run --workspace . --timeout 10s -- ls -l /workspace",
@@ -132,7 +132,7 @@ command's exit code.`,
 	fl.StringVar(&f.workspace, "workspace", "", "folder to mount at /workspace, writable (default: none)")
 	fl.DurationVar(&f.timeout, "timeout", 0, "time limit for the command (default 1m)")
 	fl.StringVar(&f.level, "level", sandbox.L2.String(), "minimum isolation level: L0, L1, L2, or L3")
-	fl.StringVar(&f.backend, "sandbox", "", "which one: "+strings.Join(engine.Backends(), ", ")+" (default native)")
+	fl.StringVar(&f.backend, "sandbox", "", "sandbox backend: "+strings.Join(engine.Backends(), ", ")+" (default native)")
 	a.completions(c)
 	return c
 }

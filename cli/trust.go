@@ -31,8 +31,8 @@ func (a *app) trustCommand() *cobra.Command {
 	var revoke bool
 	c := &cobra.Command{Use: "trust NAME|PATH", GroupID: "skills", Short: "Trust a third-party skill until its files change",
 		Long: `Trust records the digest of all current files of a skill and the tier to give it.
-The trust ends when one of the files changes. The skill then has the tier of its
-root again, and a diagnostic reports it. Trust can raise a third-party skill to
+The trust ends when one of the files changes. The skill then has its root's tier
+again, and a diagnostic reports it. Trust can raise a third-party skill to
 user or project, never to org or builtin. It does not run anything. Read the skill
 first: metier show NAME --body.`,
 		Example: "  metier trust table-report\n  metier trust third_party:report --tier project\n  metier trust table-report --revoke", Args: oneSkill,

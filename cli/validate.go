@@ -21,8 +21,8 @@ func (a *app) validateCommand() *cobra.Command {
 		Long: `Validate checks each skill folder, or the SKILL.md in it, against the Agent Skills
 specification, with the messages of the reference validator skills-ref. It also
 prints warnings (broken links) and advice (descriptions that do not say when to
-use the skill, scripts that nothing here can run). These do not make a skill
-invalid.
+use the skill, scripts that nothing on this machine can run). These do not make a
+skill invalid.
 
 With --reference it gives exactly the results and messages of skills-ref, quirks
 included, and no advice. docs/internal/conformance.md lists the differences. With
