@@ -1,7 +1,7 @@
 package errorcodes
 
 var requests = []Code{
-	{"usage", "invalid", "The command or a field of the request was used incorrectly.", "See the command's help."},
+	{"usage", "invalid", "The command, or a request field, was used incorrectly.", "See the command's help."},
 	{"failed", "", "The command failed without a more specific code.", "Read the message."},
 	{"interrupted", "", "A signal or the caller interrupted the work.", "Start it again, or resume the run."},
 	{"path_missing", "", "A specified path does not exist.", "Check the path."},
@@ -24,8 +24,8 @@ var requests = []Code{
 	{"tool_name_taken", "invalid", "A custom tool has the same name as a built-in tool, another custom tool, or an MCP server's tool.", "Choose another name."},
 	{"workspace_missing", "not_found,unavailable", "The workspace does not exist.", "Specify an existing folder."},
 	{"workspace_not_folder", "invalid", "The workspace is not a folder.", "Specify a folder."},
-	{"workspace_not_found", "not_found", "The source of a mount does not exist.", "Check the path of the mount."},
-	{"workspace_unreadable", "", "The workspace, or the source of a mount, could not be read.", "Check the folder's permissions."},
+	{"workspace_not_found", "not_found", "A mount's source does not exist.", "Check the mount's path."},
+	{"workspace_unreadable", "", "The workspace, or a mount's source, could not be read.", "Check the folder's permissions."},
 	{"mount_invalid", "", "A mount has an invalid name, source, or target.", "Use name=NAME,source=DIR,target=/PATH,mode=ro or rw."},
 	{"cwd_invalid", "invalid", "The working directory is not in the workspace.", "Use a folder in the workspace."},
 	{"root_not_found", "not_found", "No workspace root has this name.", "Use one of the roots that the tool lists."},
@@ -33,11 +33,11 @@ var requests = []Code{
 	{"artifact_root_linked", "denied", "The folder for records in the workspace is a link or a file.", "Remove it, or choose another folder for records."},
 	{"agent_closed", "conflict", "The agent was closed.", "Create a new one with NewAgent."},
 	{"doctor_problems", "", "metier doctor found problems.", "Apply the fix on each line that starts with 'problem'."},
-	{"body_invalid", "invalid", "The body of an HTTP request could not be read.", "Send JSON in the documented form."},
+	{"body_invalid", "invalid", "The HTTP request body could not be read.", "Send JSON in the documented form."},
 	{"calls_denied", "", "The run is done, but calls were denied, and the caller requested an error in that case.", "Allow the tools that the message names, or change the task."},
 	{"too_many_clients", "limit", "The server has no free session.", "Try again later."},
 	{"address_unusable", "", "The server cannot listen on this address.", "Choose another address."},
-	{"token_file", "invalid", "The token file could not be read.", "Use lines of the form PRINCIPAL TOKEN."},
+	{"token_file", "invalid", "The token file could not be read.", "Use one PRINCIPAL TOKEN per line."},
 	{"token_needed", "invalid", "The server would be reachable from other machines without a token.", "Use a token file, or listen on 127.0.0.1."},
 }
 
@@ -55,7 +55,7 @@ var configuration = []Code{
 	{"setting_unknown", "", "No setting has this name.", "List them with metier profile show."},
 	{"setting_value", "", "The setting does not accept this value.", "Use one of the values that the message names."},
 	{"setting_widened", "", "A project tried to weaken a setting. Only the operator can do that.", "Set it in the operator's configuration."},
-	{"setting_conflict", "", "Two settings have conflicting values.", "Change one of the two settings."},
+	{"setting_conflict", "", "Two settings have conflicting values.", "Change one of them."},
 	{"no_home", "invalid", "There is no home directory in which to store state.", "Set HOME or XDG_STATE_HOME."},
 	{"home_unset", "invalid", "The client's file is in the home directory, but HOME is not set.", "Set HOME, or install for the project."},
 	{"no_state_store", "denied", "With the current value of the state_store setting, decisions about skills are not stored.", "Set state_store=user_file, or deny the skill in the configuration."},

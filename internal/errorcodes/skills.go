@@ -11,7 +11,7 @@ var skills = []Code{
 	{"skill_unreadable", "denied,not_found,unavailable", "SKILL.md could not be read.", "Check the file and its permissions."},
 	{"skill_too_large", "limit", "SKILL.md is larger than the limit.", "Move long text into files below references/."},
 	{"skill_changing", "conflict", "The skill changed while it was being read.", "Try again."},
-	{"skill_drifted", "drift", "A file of the skill differs from the recorded one.", "Restore the files, or resume with on_drift warn or reload."},
+	{"skill_drifted", "drift", "One of the skill's files differs from the recorded one.", "Restore the files, or resume with on_drift warn or reload."},
 	{"skill_not_activated", "denied", "The setting scripts=tiered allows only the scripts of active skills.", "Load the skill first."},
 	{"skill_not_written", "", "The new skill could not be written.", "Choose a writable folder without a skill of this name."},
 	{"skill_not_mended", "", "Some of the problems could not be fixed automatically.", "Fix the listed ones by hand."},

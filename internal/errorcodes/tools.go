@@ -1,8 +1,8 @@
 package errorcodes
 
 var files = []Code{
-	{"invalid_arguments", "invalid", "The arguments of a tool call do not match its schema.", "Read the tool's schema."},
-	{"invalid_tool_call", "", "The arguments of a call are not JSON, or the tool does not exist.", ""},
+	{"invalid_arguments", "invalid", "A tool call's arguments do not match the tool's schema.", "Read the tool's schema."},
+	{"invalid_tool_call", "", "A call's arguments are not JSON, or the tool does not exist.", ""},
 	{"unknown_tool", "", "The tool does not exist.", ""},
 	{"file_too_large", "limit", "The file is larger than the tool's limit.", "Read part of it."},
 	{"is_folder", "invalid", "The path is a folder.", "Use list_files."},
@@ -40,7 +40,7 @@ var decisions = []Code{
 	{"skill_needs_approval", "", "One of the operator's ask rules matches the skill.", "Answer the question."},
 	{"script_needs_approval", "", "The skill's tier, a setting, or a rule requires an approval for the skill's scripts.", "Answer the question."},
 	{"network_needs_approval", "", "The host is not granted.", "Answer the question, or allow the host."},
-	{"served_needs_approval", "", "A program would run on the host while a skill of an MCP server is active.", "Answer the question."},
+	{"served_needs_approval", "", "A program would run on the host while a skill from an MCP server is active.", "Answer the question."},
 	{"destructive_act", "", "The call could destroy data.", "Answer the question."},
 	{"script_not_allowed", "", "Scripts are not allowed to run.", "Choose a profile that allows scripts, and allow the script by name."},
 	{"script_not_allowlisted", "", "The script is not on the list of allowed scripts.", "Allow the script by name."},
