@@ -405,7 +405,7 @@ var defaultable = []value[string]{
 	{ToolListFiles, "list a folder"},
 	{ToolSearchFiles, "search files"},
 	{ToolLoadSkill, "load a skill"},
-	{ToolReadSkillResource, "read a resource of a skill"},
+	{ToolReadSkillResource, "read a skill's resource"},
 	{ToolListSkills, "list skills, if the catalog omits some"},
 	{ToolSearchSkills, "search skills, if the catalog omits some"},
 	{ToolWriteFile, "write a file"},

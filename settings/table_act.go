@@ -29,7 +29,7 @@ func execRows() []Row {
 				{RuntimePwsh, "pwsh"},
 				{RuntimeExecutable, "any executable that the script's shebang names"},
 			})),
-		fixed(choice("script_stage", "How the code of a script reaches the sandbox.",
+		fixed(choice("script_stage", "How a script's code reaches the sandbox.",
 			func(s *Settings) *Stage { return &s.Exec.Stage }, []value[Stage]{
 				{StageStdin, "as one file on standard input, without the skill's other files"},
 				{StageTree, "as an immutable copy of the skill's verified files"},
@@ -37,8 +37,8 @@ func execRows() []Row {
 		fixed(choice("script_cwd", "The working directory of a script.",
 			func(s *Settings) *Cwd { return &s.Exec.Cwd }, []value[Cwd]{
 				{CwdSkill, "the skill's folder"},
-				{CwdWorkspace, "the root of the workspace, or the folder in it that the call names"},
-				{CwdCall, "the folder of the workspace or the skill that the call names"},
+				{CwdWorkspace, "the workspace's root, or the folder in it that the call names"},
+				{CwdCall, "the folder in the workspace or the skill that the call names"},
 			})),
 		choice("script_network", "Which hosts scripts and web_fetch may reach, always through metier's proxy.",
 			func(s *Settings) *Network { return &s.Exec.Network }, []value[Network]{
@@ -69,8 +69,8 @@ func policyRows() []Row {
 		preapproving(choice("allowed_tools", "Effect of the allowed-tools field. It never adds authority.",
 			func(s *Settings) *AllowedTools { return &s.Policy.AllowedTools }, []value[AllowedTools]{
 				{AllowedToolsEnforce, "same as narrow"},
-				{AllowedToolsNarrow, "calls outside the lists of the active skills are denied"},
-				{AllowedToolsAdvise, "calls outside the lists are allowed and reported"},
+				{AllowedToolsNarrow, "calls that are not on the active skills' lists are denied"},
+				{AllowedToolsAdvise, "calls that are not on the lists are allowed and reported"},
 				{AllowedToolsIgnore, "no effect"},
 				{AllowedToolsPreapprove, "same as enforce; a listed call that the operator also allows needs no approval"},
 			})),

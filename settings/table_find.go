@@ -29,7 +29,7 @@ func discoverRows() []Row {
 			func(s *Settings) *Set[Root] { return &s.Discover.Roots }, []value[Root]{
 				{RootBuiltin, "the skills that come with metier"},
 				{RootOrg, "the machine's skills, in /etc/metier/skills"},
-				{RootProject, "the skill folders of the workspace"},
+				{RootProject, "the skill folders in the workspace"},
 				{RootHome, "the skill folders in the home directory"},
 				{RootEnv, "roots named by environment variables"},
 				{RootDB, "skills stored per project; no store yet"},
@@ -56,7 +56,7 @@ func discoverRows() []Row {
 			}),
 		choice("nested_skills", "Whether a skill's folder is searched for more skills.",
 			func(s *Settings) *Nested { return &s.Discover.Nested }, []value[Nested]{
-				{NestedNo, "everything in it is a file of the skill"},
+				{NestedNo, "everything in it belongs to the skill"},
 				{NestedYes, "a skill in it is a separate skill, and its files also belong to the outer one"},
 			}),
 		choice("file_names", "Which file names define an entry.",
@@ -79,7 +79,7 @@ func discoverRows() []Row {
 				{ReloadWatch, "when a file changes; same as per_turn until file watching is built"},
 				{ReloadPerCall, "on each request; a run requests it once per turn"},
 			}),
-		choice("resource_index", "When the files of a skill are indexed and hashed.",
+		choice("resource_index", "When a skill's files are indexed and hashed.",
 			func(s *Settings) *ResourceIndex { return &s.Discover.ResourceIndex }, []value[ResourceIndex]{
 				{ResourceIndexStart, "with the snapshot"},
 				{ResourceIndexActivation, "when the skill is first used"},
@@ -124,7 +124,7 @@ func parseRows() []Row {
 				{MissingDescriptionReject, "it is refused"},
 				{MissingDescriptionSkip, "it is skipped, with a diagnostic"},
 				{MissingDescriptionFolder, "the name of its folder is used"},
-				{MissingDescriptionParagraph, "the first paragraph of the body is used; without one it is skipped"},
+				{MissingDescriptionParagraph, "the first paragraph of the body is used; if there is none, the skill is skipped"},
 			}),
 		choice("no_frontmatter", "How a SKILL.md without frontmatter is handled.",
 			func(s *Settings) *NoFrontmatter { return &s.Parse.NoFrontmatter }, []value[NoFrontmatter]{
@@ -198,7 +198,7 @@ func catalogRows() []Row {
 		choice("catalog_place", "Where the catalog is shown.",
 			func(s *Settings) *CatalogPlace { return &s.Catalog.Place }, []value[CatalogPlace]{
 				{CatalogPlaceNone, "nowhere"},
-				{CatalogPlaceTool, "in the description of the load tool"},
+				{CatalogPlaceTool, "in the load tool's description"},
 				{CatalogPlaceSystem, "in the system prompt"},
 			}),
 		free(choice("empty_catalog", "What the model is shown if there are no skills.",

@@ -19,7 +19,7 @@ func activateRows() []Row {
 		choice("inject_role", "The role in which an activation enters the conversation. It never counts as a user command.",
 			func(s *Settings) *InjectRole { return &s.Activate.Role }, []value[InjectRole]{
 				{InjectRoleContext, "context, never a command"},
-				{InjectRoleToolResult, "the result of the call; context if no call loaded the skill"},
+				{InjectRoleToolResult, "the call's result; context if no call loaded the skill"},
 				{InjectRoleUser, "a user message that policy still treats as context; intended for skills that typed input loads, once chat exists"},
 				{InjectRoleSystem, "the system prompt"},
 			}),
@@ -61,7 +61,7 @@ func activateRows() []Row {
 
 func readRows() []Row {
 	return []Row{
-		fixed(choice("resource_scope", "Which files of a skill may be read.",
+		fixed(choice("resource_scope", "Which of a skill's files may be read.",
 			func(s *Settings) *ResourceScope { return &s.Read.Scope }, []value[ResourceScope]{
 				{ResourceScopeOneLevel, "files in the skill's folder and its direct subfolders"},
 				{ResourceScopeIndexed, "files in the index"},
@@ -84,7 +84,7 @@ func readRows() []Row {
 				{BinaryBase64, "as base64"},
 				{BinaryRaw, "as its bytes, or as base64 if only text is possible"},
 			}),
-		number("read_max", "Maximum number of bytes that one read of a resource may request.",
+		number("read_max", "Maximum number of bytes that one resource read may request.",
 			func(s *Settings) *int { return &s.Read.Max }, 1, 100000000),
 		number("read_default", "Number of bytes that a read returns if it does not specify one. At most read_max.",
 			func(s *Settings) *int { return &s.Read.Default }, 1, 100000000),
@@ -108,7 +108,7 @@ func toolsRows() []Row {
 			func(s *Settings) *string { return &s.Tools.List }),
 		toolName("tool_search", "Name of the tool that searches skills. The tool is offered if the catalog omits skills.",
 			func(s *Settings) *string { return &s.Tools.Search }),
-		free(choice("tool_reply", "Format of the results of the skill tools.",
+		free(choice("tool_reply", "Format of the skill tools' results.",
 			func(s *Settings) *Reply { return &s.Tools.Reply }, []value[Reply]{
 				{ReplyText, "text for the model"},
 				{ReplyPlain, "the text only, without an enclosing element"},

@@ -7,7 +7,7 @@ type Root string
 const (
 	RootBuiltin Root = "builtin"      // the skills that come with metier
 	RootOrg     Root = "auto:org"     // the machine's skills, in /etc/metier/skills
-	RootProject Root = "auto:project" // the skill folders of the workspace
+	RootProject Root = "auto:project" // the skill folders in the workspace
 	RootHome    Root = "auto:home"    // the skill folders in the home directory
 	RootEnv     Root = "env"          // roots named by environment variables
 	RootDB      Root = "db"           // skills stored per project; no store yet
@@ -52,7 +52,7 @@ type Nested string
 
 // The values of Nested, narrowest first.
 const (
-	NestedNo  Nested = "no"  // everything in it is a file of the skill
+	NestedNo  Nested = "no"  // everything in it belongs to the skill
 	NestedYes Nested = "yes" // a skill in it is a separate skill, and its files also belong to the outer one
 )
 
@@ -155,7 +155,7 @@ const (
 	MissingDescriptionReject    MissingDescription = "reject"          // it is refused
 	MissingDescriptionSkip      MissingDescription = "skip"            // it is skipped, with a diagnostic
 	MissingDescriptionFolder    MissingDescription = "folder"          // the name of its folder is used
-	MissingDescriptionParagraph MissingDescription = "first_paragraph" // the first paragraph of the body is used; without one it is skipped
+	MissingDescriptionParagraph MissingDescription = "first_paragraph" // the first paragraph of the body is used; if there is none, the skill is skipped
 )
 
 // NoFrontmatter says what becomes of a SKILL.md without frontmatter.
@@ -245,7 +245,7 @@ type CatalogPlace string
 // The values of CatalogPlace, narrowest first.
 const (
 	CatalogPlaceNone   CatalogPlace = "none"   // nowhere
-	CatalogPlaceTool   CatalogPlace = "tool"   // in the description of the load tool
+	CatalogPlaceTool   CatalogPlace = "tool"   // in the load tool's description
 	CatalogPlaceSystem CatalogPlace = "system" // in the system prompt
 )
 

@@ -54,8 +54,8 @@ type Cwd string
 // The values of Cwd, narrowest first.
 const (
 	CwdSkill     Cwd = "skill"     // the skill's folder
-	CwdWorkspace Cwd = "workspace" // the root of the workspace, or the folder in it that the call names
-	CwdCall      Cwd = "call"      // the folder of the workspace or the skill that the call names
+	CwdWorkspace Cwd = "workspace" // the workspace's root, or the folder in it that the call names
+	CwdCall      Cwd = "call"      // the folder in the workspace or the skill that the call names
 )
 
 // Network says which network a script has. It is always our proxy, never a raw network.
@@ -101,8 +101,8 @@ type AllowedTools string
 // The values of AllowedTools, narrowest first.
 const (
 	AllowedToolsEnforce    AllowedTools = "enforce"            // same as narrow
-	AllowedToolsNarrow     AllowedTools = "narrow"             // calls outside the lists of the active skills are denied
-	AllowedToolsAdvise     AllowedTools = "advise"             // calls outside the lists are allowed and reported
+	AllowedToolsNarrow     AllowedTools = "narrow"             // calls that are not on the active skills' lists are denied
+	AllowedToolsAdvise     AllowedTools = "advise"             // calls that are not on the lists are allowed and reported
 	AllowedToolsIgnore     AllowedTools = "ignore"             // no effect
 	AllowedToolsPreapprove AllowedTools = "enforce+preapprove" // same as enforce; a listed call that the operator also allows needs no approval
 )

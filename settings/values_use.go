@@ -28,7 +28,7 @@ type InjectRole string
 // The values of InjectRole, narrowest first.
 const (
 	InjectRoleContext    InjectRole = "context"     // context, never a command
-	InjectRoleToolResult InjectRole = "tool_result" // the result of the call; context if no call loaded the skill
+	InjectRoleToolResult InjectRole = "tool_result" // the call's result; context if no call loaded the skill
 	InjectRoleUser       InjectRole = "user"        // a user message that policy still treats as context; intended for skills that typed input loads, once chat exists
 	InjectRoleSystem     InjectRole = "system"      // the system prompt
 )
