@@ -64,11 +64,10 @@ func (f Finder) Find(named, harnesses []string, configured []config.Root, set se
 		r := &out[i]
 		r.Listed = slices.ContainsFunc(configured, func(c config.Root) bool { return r.Path != "" && confine.Within(c.Path, r.Path) })
 		err := f.Place(r, set, workspace, mounts)
-		if e, ok := errors.AsType[*metier.Error](err); ok && !r.Named {
-			r.Unused = true // nobody asked for it
-			if e.Code == "skills_root_unreadable" {
-				r.Unreadable = e
-			}
+		if e, ok := errors.AsType[*metier.Error](err); ok && !r.Named && e.Code == "skills_root_unreadable" {
+			r.Unreadable = e // its source reports it as a skill that is refused
+		} else if ok && !r.Named {
+			r.Unused = true // nobody asked for it: it stops no work
 			r.note(skillmd.Error, "root-unusable", "%v", e.Err)
 		} else if err != nil {
 			return nil, err

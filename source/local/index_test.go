@@ -308,14 +308,15 @@ func TestIndexBelievesNoFreshFile(t *testing.T) {
 	x := newIndexed(t, local.Options{})
 	x.clock = time.Now
 	skill(t, x.root, "a")
+	var changed time.Time // at most a little before the file's last change
 	for range 50 {
+		changed = time.Now()
 		sneak(t, filepath.Join(x.root, "a", "SKILL.md"))
 		x.same("at once")
 	}
-	ctime := time.Now() // at most a little later than the file's
 	for age, settled := range map[time.Duration]bool{0: false, 40 * time.Millisecond: false, 10 * time.Second: true} {
 		must(t, os.RemoveAll(x.opt.Index))
-		x.clock = func() time.Time { return ctime.Add(age) }
+		x.clock = func() time.Time { return changed.Add(age) }
 		x.same("first")
 		x.same("second")
 		if known := x.last.Known == 2; known != settled { // the root, and the skill
