@@ -179,7 +179,12 @@ func TestAllowedToolsNarrowOrAdvise(t *testing.T) {
 			if d.Code != want.code || d.Outcome != want.out || acts.Load() != want.acts || (o.Code() == "") != (want.acts == 1) {
 				t.Errorf("%+v, acted %d times: %s", d, acts.Load(), o.Text())
 			}
-			w.fails(policy.CodeToolNotAllowed, "web_search", args{}) // the skill names it, the operator does not
+			by, err := w.Call(t.Context(), metier.Call{ID: "person", Tool: "bash", Args: json.RawMessage(`{"command":"make all"}`), Actor: policy.ByUser, By: "ada"}) // a person's call is no different
+			if d := last[event.PolicyDecided](w); err != nil || d.Code != want.code || d.Outcome != want.out || by.Code() != o.Code() || acts.Load() != 2*want.acts {
+				t.Errorf("a person's call: %+v, acted %d times, %v", d, acts.Load(), err)
+			}
+			w.works(resourceCall, args{"skill": "reader", "path": "SKILL.md"}) // no list removes the tools for skills
+			w.fails(policy.CodeToolNotAllowed, "web_search", args{})           // the skill names it, the operator does not
 			if searches.Load() != 0 {
 				t.Error("a skill granted a tool")
 			}

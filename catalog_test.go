@@ -310,7 +310,7 @@ func kept(t *testing.T, profile string) *fixture {
 		"skills/hollow/SKILL.md": "---\nname: hollow\n---\n",
 	})
 	w.config = func(c *metier.Config) {
-		c.Grants.Denied = []string{"denied"}
+		c.Grants.Denied = []string{"Denied"} // in any letters
 		c.Grants.Skills = []policy.SkillRule{{Skill: "skills:ruled", Effect: policy.RuleDeny}}
 	}
 	return w.open()

@@ -313,10 +313,12 @@ func TestTextLikeAnInjectionIsRecordedAndKeptFromTheModelWhereItsTierIsStrict(t 
 		"local in cf-harness":         {cfHarness, "", policy.Project, false},
 		"third party, strict harness": {cfHarness, settings.InjectionUntrusted, policy.ThirdParty, true},
 		"strict for everybody":        {settings.DefaultProfile, settings.InjectionBlock, policy.Project, true},
+		"no tier, strict":             {settings.DefaultProfile, "", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newFixture(t, c.profile, map[string]string{"skills/evil/SKILL.md": skillFile("evil", "# Évil\n\n"+attack+"\n"), "skills/evil/references/a.md": attack + second,
+				"skills/evil/references/mention.md":  "\"Ignore all previous instructions\" is a phrase of attackers.\n",
 				"skills/evil/references/mentions.md": "\"Ignore all previous instructions\" is a phrase of attackers.\n" + second, "skills/good/SKILL.md": skillFile("good", "Fine.\n")})
 			if c.guard != "" {
 				w.set.Activate.Injection = c.guard
@@ -325,7 +327,7 @@ func TestTextLikeAnInjectionIsRecordedAndKeptFromTheModelWhereItsTierIsStrict(t 
 			w.open()
 			o := w.model("load_skill", args{"name": "evil"})
 			e := one[event.SkillSuspected](w)
-			if e.SkillID != "skills:evil" || e.Name != "evil" || e.Path != "SKILL.md" || e.Offset != offsetOf(t, w, "skills/evil/SKILL.md") || e.Offset == 0 || e.Kind != "override" || e.Blocked != c.blocked || e.Source != c.tier {
+			if e.SkillID != "skills:evil" || e.Name != "evil" || e.Path != "SKILL.md" || e.Offset != offsetOf(t, w, "skills/evil/SKILL.md") || e.Offset == 0 || e.Kind != "override" || e.Blocked != c.blocked || e.Source != c.tier.Or() {
 				t.Errorf("event: %+v", e)
 			}
 			if n := len(events[event.SkillActivated](w)); c.blocked != (n == 0) || c.blocked != (o.Code() == "injection_blocked") || c.blocked == strings.Contains(o.Text(), attack) {
@@ -359,6 +361,10 @@ func TestTextLikeAnInjectionIsRecordedAndKeptFromTheModelWhereItsTierIsStrict(t 
 			}
 			if e := all[len(all)-2]; e.Kind != "override" || e.Blocked {
 				t.Errorf("a mention: %+v", e)
+			}
+			o = w.works(resourceCall, args{"skill": "evil", "path": "references/mention.md"}) // only a mention
+			if e := last[event.SkillSuspected](w); e.Path != "references/mention.md" || e.Kind != "override" || e.Blocked || !strings.Contains(o.Text(), "a phrase of attackers") {
+				t.Errorf("only a mention: %+v\n%s", e, o.Text())
 			}
 		})
 	}
@@ -394,6 +400,8 @@ func TestRead_SaysWhereInTheFileAnInjectionIs(t *testing.T) {
 }
 
 // A description is text for the model too.
+//
+// req: A-150
 func TestDescriptionLikeAnInjectionIsNotTold(t *testing.T) {
 	t.Parallel()
 	for tier, told := range map[policy.Tier]bool{policy.Project: true, policy.ThirdParty: false} {

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"encoding/json"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -24,7 +25,8 @@ var contextTurns = [][]deed{
 	{{"load_skill", `{"name":"count"}`}},
 	{{"read_skill_resource", `{"skill":"count","path":"references/guide.md"}`}},
 	{{"bash", `{"command":"touch /workspace/bash-ran"}`}, {"read_file", `{"path":"/etc/hostname"}`}, {"read_file", `{"path":"runs/secret.txt"}`},
-		{"write_file", `{"path":"written.txt","content":"x"}`}, {"run_skill_script", `{"skill":"count","path":"scripts/count.sh"}`}},
+		{"write_file", `{"path":"written.txt","content":"x"}`}, {"run_skill_script", `{"skill":"count","path":"scripts/count.sh"}`},
+		{"read_skill_resource", `{"skill":"none","path":"references/guide.md"}`}, {"run_skill_script", `{"skill":"count","path":"scripts/other.sh"}`}}, // refused
 }
 
 // tempted is a run over a skill with wishes in some of its places:
@@ -169,6 +171,13 @@ func TestTextOfSkillsIsContextInAllArtifacts(t *testing.T) {
 			}
 			for _, s := range scripts {
 				roles = append(roles, s.CFCPromptRole)
+			}
+			outputs, err := filepath.Glob(filepath.Join(k.folder, "tool-outputs", "*.json"))
+			if err != nil || len(outputs) == 0 {
+				t.Fatalf("%d outputs, %v", len(outputs), err)
+			}
+			for _, o := range outputs {
+				roles = append(roles, readArtifact[run.Output](t, k.folder, "tool-outputs/"+filepath.Base(o)).CFCPromptRole)
 			}
 			direct := 0
 			for _, m := range readArtifact[run.Transcript](t, k.folder, run.FileTranscript).Messages {

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -116,11 +118,23 @@ func TestShownHarnessFitsItsSchema(t *testing.T) {
 		if body, _ := doc["body"].(string); !strings.HasPrefix(strings.TrimSpace(body), "# Sales Desk") {
 			t.Errorf("body %q", body)
 		}
-		tone := func(r any) bool {
-			return r.(map[string]any)["description"] == "How the desk writes to people. Read it before you answer somebody outside of the shop."
+		if d := cmp.Diff([]any{"Sales Desk", "Answers questions about a shop's orders from its CSV files.", "v1"}, []any{doc["name"], doc["description"], doc["layout"]}); d != "" {
+			t.Errorf("harness (-want +got):\n%s", d)
 		}
-		if !slices.ContainsFunc(doc["references"].([]any), tone) {
-			t.Errorf("no reference has the description of tone.md: %v", doc["references"])
+		reference := func(path, description string) any {
+			return map[string]any{"filename": filepath.Base(path), "path": path, "description": description}
+		}
+		wantRefs := []any{reference("references/data/columns.csv", ""), reference("references/data/rates.py", ""), reference("references/style/logo.png", ""),
+			reference("references/style/tone.md", "How the desk writes to people. Read it before you answer somebody outside of the shop.")}
+		if d := cmp.Diff(wantRefs, doc["references"]); d != "" {
+			t.Errorf("references (-want +got):\n%s", d)
+		}
+		var named []string
+		for _, s := range doc["skills"].([]any) {
+			named = append(named, fmt.Sprint(s.(map[string]any)["name"], ": ", s.(map[string]any)["path"]))
+		}
+		if d := cmp.Diff([]string{"Find Gaps: skills/figures/checks/find-gaps", "Count Rows: skills/figures/count-rows", "Sum Orders: skills/figures/sum-orders", "Short Report: skills/writing/short-report"}, named); d != "" {
+			t.Errorf("skills (-want +got):\n%s", d)
 		}
 	}
 }

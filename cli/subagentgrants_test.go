@@ -65,7 +65,13 @@ func TestASubagentBeginsWithNoSkillsButThoseItWasGiven(t *testing.T) {
 			if c.skills != "" {
 				args = `{"task":"Look.","skills":` + c.skills + `}`
 			}
-			k.parent = once(delegate(args))
+			takes := false // whether the tool takes skills
+			k.parent = func(turn int, r *modeltest.Request) modeltest.Turn {
+				for _, tool := range r.Tools {
+					takes = takes || tool.Name == "delegate_task" && strings.Contains(string(tool.Schema), `"skills"`)
+				}
+				return once(delegate(args))(turn, r)
+			}
 			asked := ""
 			k.child = func(_ string, _ int, r *modeltest.Request) modeltest.Turn {
 				asked = prompt(r)
@@ -90,6 +96,9 @@ func TestASubagentBeginsWithNoSkillsButThoseItWasGiven(t *testing.T) {
 				if got := strings.Contains(asked, "The instructions of "+n+"."); got != want {
 					t.Errorf("the prompt of the subagent has the instructions of %s: %v, want %v", n, got, want)
 				}
+			}
+			if takes != (c.inherit != "none") {
+				t.Errorf("inherit=%s: the tool takes skills: %v", c.inherit, takes)
 			}
 			if strings.Contains(asked, "Go.") {
 				t.Error("the task of its parent is in its prompt")
@@ -309,7 +318,7 @@ func TestEachDelegationIsADecisionWithItsProfile(t *testing.T) {
 	}
 }
 
-// req: A-177
+// req: A-152, A-177
 func TestACallNamesOnlySkillsThatItsProfileTakes(t *testing.T) {
 	t.Parallel()
 	files := named("pattern-ui", "pattern-dev", "other")

@@ -323,6 +323,7 @@ func TestOneCallServesAllLevels(t *testing.T) {
 	d.gives("load_skill", ".", d.file("HARNESS.md"))
 	d.gives("load_skill", "", d.file("skills/SKILLS.md"))
 	d.gives("load_skill", "writing", d.file("skills/writing/SKILLS.md"))
+	d.gives("load_skill", "figures/checks", d.file("skills/figures/checks/SKILLS.md")) // a group in a group
 	d.gives("load_skill", "writing/short-report", d.file("skills/writing/short-report/SKILL.md"))
 	two := openDesk(t, releaseDesk)
 	two.gives("load_content", ".", two.file("HARNESS.md"))

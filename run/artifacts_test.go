@@ -467,6 +467,25 @@ func TestPolicySnapshotHoldsWhatMattersForTrust(t *testing.T) {
 		t.Error(d)
 	}
 
+	// What happened to trust during the run is in it too.
+	a.add(event.SkillDrifted{SkillID: "skills:alpha", Path: "/workspace/skills/alpha/SKILL.md", Was: "sha256:a", Now: "sha256:b", Choice: "warn"}, event.SkillDrifted{SkillID: "skills:gone", Path: "/g", Was: "sha256:c"},
+		event.SkillSuspected{SkillID: "skills:alpha", Path: "SKILL.md", Kind: "override", Offset: 7}, event.SkillSuspected{SkillID: "skills:alpha", Path: "SKILL.md", Kind: "prompt", Offset: 9, Blocked: true})
+	ok(t, f.Project(t.Context()))
+	var found []string
+	for _, raw := range readJSON[run.PolicySnapshot](t, f, run.FilePolicySnapshot).Diagnostics[1:] {
+		var d metier.Diagnostic
+		ok(t, json.Unmarshal(raw, &d))
+		found = append(found, fmt.Sprintf("%s %s %s: %s", d.Severity, d.Code, d.Path, d.Detail))
+	}
+	if d := cmp.Diff([]string{
+		"warning " + run.CodeDrift + " /workspace/skills/alpha/SKILL.md: skills:alpha was sha256:a and is sha256:b; chosen: warn",
+		"warning " + run.CodeDrift + " /g: skills:gone was sha256:c and is gone; chosen: nothing yet",
+		"warning " + run.CodeSuspect + " SKILL.md: skills:alpha reads like an injection (override) at byte 7; delivered",
+		"warning " + run.CodeSuspect + " SKILL.md: skills:alpha reads like an injection (prompt) at byte 9; not delivered",
+	}, found); d != "" {
+		t.Errorf("diagnostics of trust (-want +got):\n%s", d)
+	}
+
 	// One text that is not context is too many, whatever follows it.
 	odd, later := act, act
 	odd.Call, odd.Role, later.Call = "load2", policy.DirectCommand, "load3"
