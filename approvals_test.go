@@ -87,7 +87,8 @@ func TestSkillsAreHiddenAskedForAndLoaded(t *testing.T) {
 		files["skills/"+name+"/SKILL.md"] = skillFile(name, "Canary of "+name+".\n")
 	}
 	w := governed(t, new(atomic.Int64), func(g *policy.Grants) {
-		g.Skills = []policy.SkillRule{{Effect: policy.RuleDeny, Skill: "internal-*"}, {Effect: policy.RuleAllow, Skill: "internal-docs"}, {Effect: policy.RuleAsk, Skill: "deploy-*"}}
+		g.Skills = []policy.SkillRule{{Effect: policy.RuleDeny, Skill: "internal-*"}, {Effect: policy.RuleAllow, Skill: "internal-docs"}, {Effect: policy.RuleAsk, Skill: "deploy-*"},
+			{Effect: policy.RuleDeny, Skill: "notes*"}, {Effect: policy.RuleAllow, Skill: "notes"}} // a name wins over a pattern
 	}, files)
 	var listed []string
 	for _, e := range w.Catalog(t.Context()).Entries {

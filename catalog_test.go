@@ -304,13 +304,14 @@ func kept(t *testing.T, profile string) *fixture {
 		"skills/quiet/SKILL.md":  skillFile("quiet", "q", "disable-model-invocation: true"),
 		"skills/quoted/SKILL.md": skillFile("quoted", "q", "disable-model-invocation: 'True'"),
 		"skills/denied/SKILL.md": skillFile("denied", "d"),
+		"skills/byid/SKILL.md":   skillFile("byid", "i"),
 		"skills/ruled/SKILL.md":  skillFile("ruled", "r"),
 		"skills/squat/SKILL.md":  skillFile("alpha", "of another folder"),
 		"skills/broken/SKILL.md": "---\nname: broken\ndescription: [\n---\n",
 		"skills/hollow/SKILL.md": "---\nname: hollow\n---\n",
 	})
 	w.config = func(c *metier.Config) {
-		c.Grants.Denied = []string{"Denied"} // in any letters
+		c.Grants.Denied = []string{"Denied", "skills:byid"} // in any letters
 		c.Grants.Skills = []policy.SkillRule{{Skill: "skills:ruled", Effect: policy.RuleDeny}}
 	}
 	return w.open()
@@ -333,7 +334,7 @@ func TestBrokenAndDeniedSkillsAreNotTold(t *testing.T) {
 	inBoth(t, func(t *testing.T, profile string) {
 		w := kept(t, profile)
 		names, enum := toldNames(t, w)
-		for _, absent := range []string{"broken", "hollow", "denied", "ruled", "squat"} {
+		for _, absent := range []string{"broken", "hollow", "denied", "byid", "ruled", "squat"} {
 			if slices.Contains(names, absent) || slices.Contains(enum, absent) || strings.Contains(w.Catalog(t.Context()).Text, absent) {
 				t.Errorf("%s is told: %v, %v", absent, names, enum)
 			}
@@ -343,6 +344,7 @@ func TestBrokenAndDeniedSkillsAreNotTold(t *testing.T) {
 		}
 		w.fails("skill_denied", "load_skill", args{"name": "denied"})
 		w.fails("skill_denied", "load_skill", args{"name": "skills:denied"})
+		w.fails("skill_denied", "load_skill", args{"name": "byid"})
 		w.fails("skill_denied", "load_skill", args{"name": "ruled"})
 		w.fails("skill_not_found", "load_skill", args{"name": "hollow"})
 		for tool, a := range map[string]args{"search_skills": {"query": "testing"}, "list_skills": {}} {

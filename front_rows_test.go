@@ -240,7 +240,7 @@ var claudeFields = []string{"when_to_use: When asked.", "argument-hint: '[file]'
 func TestFieldsOfClaudeCodeAreTypedAndHaveNoAuthority(t *testing.T) {
 	t.Parallel()
 	_, all := judged(t, cfHarness, map[string]string{"bare": skillFile("bare", ""), "rich": skillFile("rich", "", claudeFields...),
-		"off": skillFile("off", "", "disable-model-invocation: true")})
+		"off": skillFile("off", "", "disable-model-invocation: true"), "inner": skillFile("inner", "", "user-invocable: false")})
 	f := all["rich"].Head.Front
 	yes := true
 	want := skillmd.Front{Present: true, Name: "rich", HasName: true, Description: "Use when testing rich.", HasDescription: true, WhenToUse: "When asked.",
@@ -251,6 +251,11 @@ func TestFieldsOfClaudeCodeAreTypedAndHaveNoAuthority(t *testing.T) {
 	}
 	if _, other := judged(t, cfHarness, map[string]string{"other": skillFile("other", "", "when-to-use: With hyphens.")}); other["other"].Head.Front.WhenToUse != "With hyphens." {
 		t.Errorf("when-to-use gives %q", other["other"].Head.Front.WhenToUse)
+	}
+	for name, may := range map[string][2]bool{"bare": {true, true}, "rich": {true, true}, "off": {false, true}, "inner": {true, false}} { // the model, the user
+		if diff := cmp.Diff(may, [2]bool{all[name].ModelInvocable, all[name].UserInvocable}); diff != "" {
+			t.Errorf("who may load %s: %s", name, diff)
+		}
 	}
 	if !all["off"].Head.Front.DisableModelInvocation {
 		t.Error("disable-model-invocation is not read")

@@ -13,7 +13,7 @@ import (
 	"metier/run"
 )
 
-// req: C-087
+// req: A-188, C-087
 func TestCountFoldsRuns(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -69,7 +69,7 @@ func TestCountFoldsRuns(t *testing.T) {
 	}
 }
 
-// req: C-087
+// req: A-188, C-087
 func TestCountersOfASkill(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
