@@ -26,7 +26,7 @@ var contextTurns = [][]deed{
 	{{"read_skill_resource", `{"skill":"count","path":"references/guide.md"}`}},
 	{{"bash", `{"command":"touch /workspace/bash-ran"}`}, {"read_file", `{"path":"/etc/hostname"}`}, {"read_file", `{"path":"runs/secret.txt"}`},
 		{"write_file", `{"path":"written.txt","content":"x"}`}, {"run_skill_script", `{"skill":"count","path":"scripts/count.sh"}`},
-		{"read_skill_resource", `{"skill":"none","path":"references/guide.md"}`}, {"run_skill_script", `{"skill":"count","path":"scripts/other.sh"}`}}, // refused
+		{"read_skill_resource", `{"skill":"count"}`}, {"run_skill_script", `{"skill":"count","path":"scripts/other.sh"}`}}, // refused
 }
 
 // tempted is a run over a skill with wishes in some of its places:

@@ -342,6 +342,7 @@ func TestWhatCannotBeReadAsItIs(t *testing.T) {
 	d := openDesk(t, write(t, map[string]string{
 		"HARNESS.md": selfText, "references/g/b.csv": "1\n", "references/g/a.md": summaryText("the first"), "references/latin.txt": "caf\xe9 au lait\n", "references/empty/": "", "references/bin": "\x00\x01\xff\xfe",
 		"references/g/REFERENCES.d/x": "", "skills/": "", "references/several.txt": "\xe9t\xe9, \xe0 bient\xf4t: a text of some length\n", "references/codes.txt": "\xe9\xe8\xe0\xf4\xe9",
+		"references/short.txt": "\xe9!", "references/nul.txt": "a text with \x00 in it\n",
 	}))
 	if o := d.call("load_reference", "g"); o.Code() != "" || o.Text() != "Content of references/g:\n- references/g/REFERENCES.d (group)\n- references/g/a.md (document): the first\n- references/g/b.csv (document)\n" {
 		t.Errorf("%q\n%s", o.Code(), o.Text())
@@ -356,6 +357,12 @@ func TestWhatCannotBeReadAsItIs(t *testing.T) {
 	o = d.call("load_reference", "several.txt")
 	if inside(o.Text()) != "\uFFFDt\uFFFD, \uFFFD bient\uFFFDt: a text of some length\n" || !strings.Contains(o.Text(), "4 bytes are not valid UTF-8") || !strings.Contains(o.Text(), `replaced="4"`) {
 		t.Errorf("%q\n%s", o.Code(), o.Text())
+	}
+	if o = d.call("load_reference", "short.txt"); inside(o.Text()) != "\uFFFD!\n" { // one stray byte is text, however short it is
+		t.Errorf("%q\n%s", o.Code(), o.Text())
+	}
+	if o = d.call("load_reference", "nul.txt"); !strings.Contains(o.Text(), `encoding="base64"`) {
+		t.Errorf("with a NUL: %s", o.Text())
 	}
 	if o = d.call("load_reference", "codes.txt"); !strings.Contains(o.Text(), `encoding="base64"`) {
 		t.Errorf("mostly undecodable: %s", o.Text())

@@ -147,16 +147,10 @@ func TestDecisiveCells(t *testing.T) {
 	}
 }
 
-// agentRuntime holds values of the profile agent-runtime.
+// agentRuntime compares values of the profile agent-runtime.
 func agentRuntime(t *testing.T, want map[string]string) {
 	t.Helper()
-	s, got := resolved(t, "agent-runtime"), map[string]string{}
-	for name := range want {
-		got[name] = row(t, name).Get(&s)
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
+	holds(t, "agent-runtime", want)
 }
 
 // req: C-003, C-013, C-020
