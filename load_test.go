@@ -440,10 +440,10 @@ func TestActiveSkillIsNotPutInTwice(t *testing.T) {
 // req: A-182
 func TestPreloadIsRawOrStripped(t *testing.T) {
 	t.Parallel()
-	file := "---\nname: two\ndescription: Use when testing.\n---\n\n# Body\n"
+	file := "---\nname: two\ndescription: Use when testing.\n---\n\n# Body\n\n"
 	const head, tail = "<skill_context name=\"two\" source=\"/workspace/skills/two/SKILL.md\">\n",
 		"\nSkill directory: /workspace/skills/two\nRelative paths in this skill resolve against that directory unless stated otherwise.\n</skill_context>\n"
-	for content, body := range map[settings.Content]string{settings.ContentRaw: file, settings.ContentBody: "\n# Body\n"} {
+	for content, body := range map[settings.Content]string{settings.ContentRaw: file, settings.ContentBody: "\n# Body\n\n"} {
 		w := newFixture(t, cfHarness, map[string]string{"skills/two/SKILL.md": file})
 		w.set.Activate.Content, w.set.Activate.ShowDigest = content, settings.ShowDigestNo
 		w.open()

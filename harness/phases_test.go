@@ -146,6 +146,10 @@ func TestDiscoveryGivesDescriptionsAlone(t *testing.T) {
 	if want := "Content of references/style:\n- references/style/logo.png (document)\n- references/style/tone.md (document): How the desk writes to people. Read it before you answer somebody outside of the shop.\n"; o.Text() != want {
 		t.Error(o.Text())
 	}
+	o = d.call("list_content", "skills/figures/count-rows")
+	if want := "- skills/figures/count-rows (skill): Counts the rows of a CSV text on standard input. Use when a question asks how many.\n"; o.Text() != want {
+		t.Error(o.Text())
+	}
 	for _, path := range []string{"", "."} {
 		if o := d.call("list_content", path); !strings.HasPrefix(o.Text(), "Content of the harness:\n- references (group): What the desk can look up.\n- skills (group)") {
 			t.Errorf("%q: %s", path, o.Text())

@@ -133,6 +133,8 @@ func TestSecondLayoutIsRead(t *testing.T) {
 
 // What the operator denied, a user disabled, or a skill reserves for users is neither listed nor
 // loaded.
+//
+// req: D-003
 func TestWhatTheModelMayNotHearOf(t *testing.T) {
 	t.Parallel()
 	dir := write(t, map[string]string{"HARNESS.md": selfText, "skills/g/SKILLS.md": summaryText("the group"), "skills/g/a/SKILL.md": skillText("a", "the open one"),

@@ -177,7 +177,7 @@ func TestDecide_SubagentProfiles(t *testing.T) {
 
 // The table mode × effect × evidence, each cell.
 //
-// req: C-059
+// req: A-143, C-059
 func TestModes(t *testing.T) {
 	t.Parallel()
 	type cell struct {

@@ -56,3 +56,42 @@ func TestDecide_EnforcedListNamesTheSkill(t *testing.T) {
 		})
 	}
 }
+
+// A list counts whether its skill is active or was only read, under each merge rule; advising
+// reports the same uses.
+//
+// req
+func TestDecide_EachListCounts(t *testing.T) {
+	t.Parallel()
+	read := func(list ...string) func(*policy.Request) {
+		return func(r *policy.Request) {
+			r.Told = []policy.Subject{{ID: "s:t", Name: "t", Tier: policy.User, Declared: true, AllowedTools: list}}
+		}
+	}
+	for name, tt := range map[string]struct {
+		request policy.Request
+		covered map[policy.Merge]bool
+	}{
+		"only the first":    {call(active([]string{"Read"}, []string{"Write"})), map[policy.Merge]bool{policy.MergeIntersection: false, policy.MergeUnion: true, policy.MergeLast: false}},
+		"only the last":     {call(active([]string{"Write"}, []string{"Read"})), map[policy.Merge]bool{policy.MergeIntersection: false, policy.MergeUnion: true, policy.MergeLast: true}},
+		"none":              {call(active([]string{"Write"}, []string{"Bash"})), map[policy.Merge]bool{policy.MergeIntersection: false, policy.MergeUnion: false, policy.MergeLast: false}},
+		"all":               {call(active([]string{"Read"}, []string{"Read"})), map[policy.Merge]bool{policy.MergeIntersection: true, policy.MergeUnion: true, policy.MergeLast: true}},
+		"not the one read":  {call(active([]string{"Read"}), read("Write")), map[policy.Merge]bool{policy.MergeIntersection: false, policy.MergeUnion: false, policy.MergeLast: false}},
+		"only the one read": {call(read("Write")), map[policy.Merge]bool{policy.MergeIntersection: false, policy.MergeUnion: false, policy.MergeLast: false}},
+		"the one read too":  {call(active([]string{"Read"}), read("Read")), map[policy.Merge]bool{policy.MergeIntersection: true, policy.MergeUnion: true, policy.MergeLast: true}},
+	} {
+		for merge, covered := range tt.covered {
+			for narrow, beyond := range map[policy.Narrowing]policy.Outcome{policy.NarrowNarrow: policy.Deny, policy.NarrowEnforce: policy.Deny, policy.NarrowAdvise: policy.Warn, policy.NarrowIgnore: policy.Allow} {
+				g := open()
+				g.Narrow, g.Merge = narrow, merge
+				want := policy.Allow
+				if !covered {
+					want = beyond
+				}
+				if diff := cmp.Diff(want, policy.Decide(&g, tt.request).Outcome); diff != "" {
+					t.Errorf("%s, %s, %s: %s", name, merge, narrow, diff)
+				}
+			}
+		}
+	}
+}
