@@ -63,7 +63,7 @@ func newSignIn(t *testing.T, s *shop, grants string) (k *kin, results *[]string)
 // A script that signs in runs if the configuration grants it for the lease's exact origin. Only
 // scripts with a grant receive the secrets, and no record contains them.
 //
-// req: A-165
+// req
 func TestSubagentSignsInWhereTheConfigurationGrantsIt(t *testing.T) {
 	t.Parallel()
 	other := newShop(t)
