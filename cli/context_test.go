@@ -26,7 +26,7 @@ var contextTurns = [][]deed{
 	{{"read_skill_resource", `{"skill":"count","path":"references/guide.md"}`}},
 	{{"bash", `{"command":"touch /workspace/bash-ran"}`}, {"read_file", `{"path":"/etc/hostname"}`}, {"read_file", `{"path":"runs/secret.txt"}`},
 		{"write_file", `{"path":"written.txt","content":"x"}`}, {"run_skill_script", `{"skill":"count","path":"scripts/count.sh"}`},
-		{"read_skill_resource", `{"skill":"count"}`}, {"run_skill_script", `{"skill":"count","path":"scripts/other.sh"}`}}, // refused
+		{"read_skill_resource", `{"skill":"barred","path":"SKILL.md"}`}, {"run_skill_script", `{"skill":"count","path":"scripts/other.sh"}`}}, // refused
 }
 
 // tempted is a run over a skill with wishes in some of its places:
@@ -36,8 +36,9 @@ func tempted(t *testing.T, places map[string]string, args ...string) (*enforced,
 	files := maps.Clone(enforcedFiles)
 	maps.Copy(files, places)
 	files["runs/secret.txt"] = "canary-of-the-record\n"
+	files["skills/barred/SKILL.md"] = "---\nname: barred\ndescription: Use never.\n---\n"
 	e := newEnforced(t, files)
-	line := []string{"--set", "script_approval=never", "--skills-root", "skills", "--prompt", "Do it.", "--enforcement-mode", "enforce-explicit", "--prompt-slot-role", "context",
+	line := []string{"--set", "script_approval=never", "--skills-root", "skills", "--prompt", "Do it.", "--enforcement-mode", "enforce-explicit", "--prompt-slot-role", "context", "--deny-skill", "barred",
 		"--allow-skill-script", "count:scripts/count.sh"}
 	for _, tool := range []string{"load_skill", "read_skill_resource", "read_file", "write_file", "run_skill_script"} {
 		line = append(line, "--allow-tool", tool)
