@@ -85,6 +85,7 @@ func TestBaselineWithAllExtras(t *testing.T) {
 	}
 }
 
+// req: D-003, D-004
 func TestToolsAreOfferedWithAHarness(t *testing.T) {
 	t.Parallel()
 	names := func(d *desk) (out []string) {
@@ -104,6 +105,7 @@ func TestToolsAreOfferedWithAHarness(t *testing.T) {
 	}
 }
 
+// req: D-004, D-010
 func TestSecondLayoutIsRead(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t, releaseDesk)
@@ -197,6 +199,8 @@ func TestEarlierHarnessesComeFirst(t *testing.T) {
 }
 
 // The text of a list is bounded, not only the number of its entries.
+//
+// req: D-003
 func TestListsAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"HARNESS.md": selfText}
@@ -211,6 +215,8 @@ func TestListsAreBoundedInBytes(t *testing.T) {
 }
 
 // The text next to the instructions of a skill, and the list of a leaf's files, are bounded.
+//
+// req: D-010, D-042
 func TestListsOfFilesAreBounded(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"HARNESS.md": selfText, ".leaf-detectors": detect, "skills/s/SKILL.md": skillText("s", "many scripts"), "skills/leaf/.harnessleaf": ""}

@@ -115,6 +115,8 @@ func TestAutoChoosesTheLayout(t *testing.T) {
 }
 
 // The behaviors that the tests of harnesses-ref, generation 2, check: how a tree is read.
+//
+// req: D-015, D-020
 func TestSecondLayout(t *testing.T) {
 	t.Parallel()
 	min := map[string]string{"HARNESS.md": selfText}
@@ -286,6 +288,8 @@ func TestEachLevelHasItsSummary(t *testing.T) {
 }
 
 // The three harnesses of the corpus, with the verdicts of the reference validator.
+//
+// req: D-016, D-037
 func TestCorpusHarnesses(t *testing.T) {
 	t.Parallel()
 	base := filepath.Join(testenv.Corpus(t), "agentharnesses+agentharnesses", "examples")

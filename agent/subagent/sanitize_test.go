@@ -12,6 +12,7 @@ import (
 
 func clean(text string, private ...string) string { return newSieve(private, false, "").clean(text) }
 
+// req: A-167
 func TestWhatIsCopiedIsWithheld(t *testing.T) {
 	t.Parallel()
 	const body = "Always greet the customer by the name that stands on the third line of the order.\nNever say the price before."
@@ -45,6 +46,7 @@ func TestWordsOfTheTaskMayBeSaidAgain(t *testing.T) {
 	}
 }
 
+// req: A-167
 func TestWhatCannotBeComparedDoesNotPass(t *testing.T) {
 	t.Parallel()
 	for _, s := range []*sieve{newSieve(nil, true, ""), newSieve([]string{strings.Repeat("x", privateMax+1)}, false, "")} {
@@ -57,6 +59,7 @@ func TestWhatCannotBeComparedDoesNotPass(t *testing.T) {
 	}
 }
 
+// req: A-167
 func TestStringsAndKeysOfAResultAreCleaned(t *testing.T) {
 	t.Parallel()
 	s := newSieve([]string{"K3Y-1234-abcd"}, false, "")
@@ -70,6 +73,8 @@ func TestStringsAndKeysOfAResultAreCleaned(t *testing.T) {
 
 // Whatever is private, and wherever it is copied, no passage of passageMin characters and no marked
 // word is released. Other text is unchanged.
+//
+// req: A-167
 func TestNothingPrivateOfThatLengthComesOut(t *testing.T) {
 	t.Parallel()
 	letters := rapid.StringOfN(rapid.SampledFrom([]rune("abcdefgh ijklmnop\nÄöß日本")), passageMin, 400, -1)
