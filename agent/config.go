@@ -42,7 +42,7 @@ type Config struct {
 	Observe func(Progress)
 
 	// Notes returns the notices that the user was given since the last call. They
-	// are recorded with the next entries of the run. Nil means that there are none.
+	// are recorded with the next entries of the run. It can be nil.
 	Notes func() []event.Note
 
 	// Spawns reports whether a tool, by its canonical name, starts a subagent

@@ -183,21 +183,7 @@ func TestPlan_PolicyFilesNameCustomTools(t *testing.T) {
 	write(t, rules, "version: 1\nrules: [{deny: look}]\n")
 	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), engine.Options{})
 	q := engine.Request{Prompt: "Look.", Artifacts: t.TempDir(), Batch: true, Policies: []string{rules}, Custom: engine.Custom{Model: replay("turns: [{calls: [{tool: look, args: {}}]}, {say: Done.}]"), Tools: []metier.Tool{look}}}
-	p, err := e.Plan(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := e.Start(t.Context(), p, e.RunID(), engine.Hooks{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := r.Drive(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, o := driven(t, e, q)
 	if called {
 		t.Error("a denied tool was called")
 	}
@@ -240,6 +226,13 @@ func TestResume_NeedsTheSandboxOfTheProgram(t *testing.T) {
 // finished drives the run of a request to its end, and closes it.
 func finished(t *testing.T, e *engine.Engine, q engine.Request) *engine.Run {
 	t.Helper()
+	r, _ := driven(t, e, q)
+	return r
+}
+
+// driven does the same, and also returns the outcome.
+func driven(t *testing.T, e *engine.Engine, q engine.Request) (*engine.Run, engine.Outcome) {
+	t.Helper()
 	p, err := e.Plan(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
@@ -248,11 +241,12 @@ func finished(t *testing.T, e *engine.Engine, q engine.Request) *engine.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Drive(t.Context()); err != nil {
+	o, err := r.Drive(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return r
+	return r, o
 }

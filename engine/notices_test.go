@@ -18,21 +18,7 @@ func TestRun_RecordsNotices(t *testing.T) {
 	t.Parallel()
 	records := t.TempDir()
 	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), engine.Options{})
-	p, err := e.Plan(t.Context(), engine.Request{Prompt: "Look.", Deny: []string{"reprot"}, Artifacts: records, Batch: true, Custom: engine.Custom{Model: replay("turns: [{say: Done.}]")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := e.Start(t.Context(), p, e.RunID(), engine.Hooks{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := r.Drive(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	r, o := driven(t, e, engine.Request{Prompt: "Look.", Deny: []string{"reprot"}, Artifacts: records, Batch: true, Custom: engine.Custom{Model: replay("turns: [{say: Done.}]")}})
 	var given, recorded []string
 	for _, n := range o.Notices {
 		given = append(given, n.Code+" "+n.Severity+" "+n.Text)

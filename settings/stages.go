@@ -22,7 +22,7 @@ type Settings struct {
 	Install  Install
 
 	// Operator holds the stages by which skills are found and read as the operator set them. They apply to all roots
-	// but those of the workspace, which could otherwise free the names of other skills by narrowing a stage.
+	// except the workspace's own. Otherwise, a workspace could free the names of other skills by narrowing a stage.
 	Operator Operator
 }
 

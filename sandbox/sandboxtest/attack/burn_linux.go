@@ -187,7 +187,7 @@ func shmOf(a []string) error {
 }
 
 var (
-	shmSpaces [2]int    // namespaces to enter; 0 is none
+	shmSpaces [2]int    // namespaces to enter, unless 0
 	shmInfo   [8]uint64 // struct shm_info: ids, all pages, resident pages
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The garbage collector asks goroutines to yield, and a child forked in that moment has nobody to
-// yield to. The children end with this test's thread.
+// The garbage collector asks goroutines to yield, and a child that is forked at that moment has no
+// scheduler to yield to. The children end with this test's thread.
 func TestForked_NeverHangsWhileGarbageIsCollected(t *testing.T) {
 	runtime.LockOSThread()
 	stop := make(chan struct{})
