@@ -19,9 +19,15 @@ const (
 
 // repositories returns the git metadata that git uses in the repository of a folder: the folders
 // that a .git file names, and the .git of each submodule, whether it exists or not. git started in
-// the top folder also runs in these.
+// the top folder also runs in these. If the folder itself is a repository, its configuration and
+// hooks count.
 func repositories(dir string) []string {
 	out := gitFolders(dir)
+	if isRepository(dir) {
+		for _, name := range []string{"HEAD", "config", "config.worktree", "commondir", "hooks", "info"} {
+			out = append(out, filepath.Join(dir, name))
+		}
+	}
 	top := dir
 	for {
 		if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
@@ -45,6 +51,15 @@ func repositories(dir string) []string {
 	}
 	visit(top, 0)
 	return out
+}
+
+// isRepository reports whether git takes the folder itself for a repository.
+func isRepository(dir string) bool {
+	has := func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil
+	}
+	return has("HEAD") && (has("objects") || has("commondir"))
 }
 
 // gitDir returns the repository folder of a working tree.

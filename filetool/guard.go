@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"unicode"
@@ -180,8 +181,9 @@ func endsWith(at string, reversed []string) bool {
 }
 
 // judgeName applies what holds for a name at any depth: .metier is metier's own,
-// git obeys what is in .git, and a command that runs in a folder obeys the
-// metier.yaml and the agents' skill folders there.
+// git obeys what is in .git and takes a folder with a HEAD for a repository, and a
+// command that runs in a folder obeys the metier.yaml and the agents' skill folders
+// there.
 func (w *Workspace) judgeName(v *verdict, name, at string) {
 	switch {
 	case twin(name, ".metier"):
@@ -189,6 +191,8 @@ func (w *Workspace) judgeName(v *verdict, name, at string) {
 	case twin(name, ".git"):
 		v.readOnly()
 	case v.base == nil: // outside of the workspace
+	case name == "HEAD", runtime.GOOS != "linux" && twin(name, "head"): // file systems of Linux tell cases apart
+		v.readOnly()
 	case twin(name, "metier.yaml"), twin(name, "metier.yml"):
 		v.readOnly()
 	default:

@@ -241,7 +241,7 @@ func TestProtectedAndDeniedPaths(t *testing.T) {
 	}
 	for _, p := range []string{"policy.yaml", "POLICY.yaml", ".agents/skills/evil/SKILL.md", "later/skills/evil/SKILL.md", "metier.yaml", "Metier.YAML", "sub/metier.yaml",
 		".claude/skills/x/SKILL.md", ".CLAUDE/Skills/x", "sub/.codex/skills/x", ".github/skills", ".tabnine/agent/skills/x", "sub/.TABNINE/Agent/skills",
-		".git/config", ".git/hooks/pre-commit", ".GIT/hooks/pre-commit", ".git/info/attributes", "sub/.git", "sub/.git/config", ".git./config", ".git /config",
+		"HEAD", "sub/HEAD", ".git/config", ".git/hooks/pre-commit", ".GIT/hooks/pre-commit", ".git/info/attributes", "sub/.git", "sub/.git/config", ".git./config", ".git /config",
 		"GIT~1/config", "git~2/config", ".g\u200cit/config", ".git::$INDEX_ALLOCATION/config"} {
 		e.refuse(policy.CodePathReadOnly, "write_file", args{"path": p, "content": "mine"})
 	}
@@ -250,7 +250,7 @@ func TestProtectedAndDeniedPaths(t *testing.T) {
 		e.refuse(policy.CodePathDenied, "read_file", args{"path": p})
 		e.refuse(policy.CodePathDenied, "write_file", args{"path": p, "content": "mine"})
 	}
-	for _, p := range []string{".github/x.yml", "agent/skills/x.go", "src/agent/skills/x.go", "skills/x.go", ".tabnine/skills/x"} { // of no agent
+	for _, p := range []string{".github/x.yml", "agent/skills/x.go", "src/agent/skills/x.go", "skills/x.go", ".tabnine/skills/x", "sub/head/x"} { // of no agent, and not HEAD
 		if o := e.call("write_file", args{"path": p, "content": "x"}); o.Code() != "" {
 			t.Errorf("%s: %s", p, o.Text())
 		}
