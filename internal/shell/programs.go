@@ -38,7 +38,7 @@ var naming = map[string]struct{ long, words string }{
 	"make": {"eval", "SHELL="}, "gmake": {"eval", "SHELL="}, "ar": {"plugin", ""}, "java": {"", "-XX:On"},
 	"go":  {"toolexec vettool exec", "-toolexec -vettool -exec"},
 	"gcc": {"", "-wrapper -B -fplugin -specs"}, "g++": {"", "-wrapper -B -fplugin -specs"}, "cc": {"", "-wrapper -B -fplugin -specs"}, "c++": {"", "-wrapper -B -fplugin -specs"},
-	"clang": {"", "-B -fplugin"}, "clang++": {"", "-B -fplugin"}, "sqlite3": {"", ".sh .sy"}, "psql": {"", `\!`},
+	"clang": {"", "-B -fplugin"}, "clang++": {"", "-B -fplugin"}, "sqlite3": {"", ".sh .sy .on .ou .im .lo .ex .ww"}, "psql": {"", `\! \o \g \copy \w |`},
 }
 
 // namesProgram reports whether an argument of a program names a program to start.
@@ -94,7 +94,7 @@ var wrappers = map[string]wrapper{
 	"time":    {flags: "pvaq", valued: "fo", long: "portability verbose append quiet", with: "format output"},
 	"sudo":    {flags: "EHnSkP", valued: "ugpC", long: "preserve-env set-home non-interactive", with: "user group", vars: true},
 	"ionice":  {flags: "t", valued: "cn", long: "ignore", with: "class classdata"},
-	"xargs":   {flags: "0rtx", valued: "InPLsdEa", long: "null no-run-if-empty verbose exit", with: "max-args max-procs max-lines max-chars delimiter arg-file"},
+	"xargs":   {flags: "0rtx", valued: "InPLsdEa", long: "null no-run-if-empty verbose exit max-lines", with: "max-args max-procs max-chars delimiter arg-file"},
 	"exec":    {flags: "cl", valued: "a"},
 }
 
