@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -36,6 +38,7 @@ type Access struct {
 const (
 	mostBody    = 4 << 20  // bytes of a request
 	mostValues  = 250_000  // in a request
+	mostBatch   = 32       // messages in a request
 	largeBody   = 64 << 10 // a request with more is large
 	idleSession = 30 * time.Minute
 )
@@ -121,8 +124,25 @@ type readAgain struct {
 	io.Closer
 }
 
-// bounded rejects a large request while too many others are active. It also reports bodies that are
-// nested too deeply or have too many values, for which the library's error would be vague.
+// batched reports whether a body is a list of more than mostBatch messages, which would be handled
+// at the same time.
+func batched(body []byte) bool {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
+		return false
+	}
+	var message json.RawMessage
+	for n := 0; dec.More() && dec.Decode(&message) == nil; n++ {
+		if n == mostBatch {
+			return true
+		}
+	}
+	return false
+}
+
+// bounded rejects a large request while too many others are active, and a batch of too many
+// messages. It also reports bodies that are nested too deeply or have too many values, for which
+// the library's error would be vague.
 func bounded(next http.Handler) http.Handler {
 	l := &room{most: mostLarge, ofOne: mostOfOne}
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -130,6 +150,10 @@ func bounded(next http.Handler) http.Handler {
 			b, err := io.ReadAll(io.LimitReader(r.Body, mostBody))
 			if errors.Is(err, intake.ErrTooDeep) || errors.Is(err, intake.ErrTooMany) {
 				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			if batched(b) {
+				http.Error(w, fmt.Sprintf("more than %d messages in one request; send fewer at a time", mostBatch), http.StatusBadRequest)
 				return
 			}
 			r.Body = readAgain{io.MultiReader(bytes.NewReader(b), r.Body), r.Body} // the rest, or the error

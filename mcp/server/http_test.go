@@ -59,8 +59,10 @@ func TestHandler_RefusesDeepAndWideRequests(t *testing.T) {
 	t.Parallel()
 	w := start(t, library)
 	h := w.http(server.Access{})
-	post := func(value string) (int, string) {
-		body := `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"x":` + value + `}}}`
+	ping := func(value string) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"x":` + value + `}}}`
+	}
+	post := func(body string) (int, string) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
@@ -80,16 +82,21 @@ func TestHandler_RefusesDeepAndWideRequests(t *testing.T) {
 	}
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	many := func(n int) string { return "[{}" + strings.Repeat(",{}", n) + "]" }
-	for value, want := range map[string]string{deep(98): "JSON is nested more than 100 deep\n", deep(90): "", many(200_000): "JSON has too many values, more than 250000\n", many(100_000): ""} {
-		code, text := post(value)
+	batch := func(n int) string { return " [" + ping("1") + strings.Repeat(","+ping("1"), n-1) + "]" }
+	for body, want := range map[string]string{
+		ping(deep(98)): "JSON is nested more than 100 deep\n", ping(deep(90)): "",
+		ping(many(200_000)): "JSON has too many values, more than 250000\n", ping(many(100_000)): "",
+		batch(33): "more than 32 messages in one request; send fewer at a time\n", batch(32): "",
+	} {
+		code, text := post(body)
 		if want == "" {
 			if diff := cmp.Diff(http.StatusOK, code); diff != "" {
-				t.Errorf("%.40s (-want +got):\n%s", value, diff)
+				t.Errorf("%.80s (-want +got):\n%s", body, diff)
 			}
 			continue
 		}
 		if diff := cmp.Diff([]any{http.StatusBadRequest, want}, []any{code, text}); diff != "" {
-			t.Errorf("%.40s (-want +got):\n%s", value, diff)
+			t.Errorf("%.80s (-want +got):\n%s", body, diff)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"sync"
@@ -19,7 +20,7 @@ const (
 	programsOfOne  = 8
 	mostListeners  = mostSessions // requests that stay open for news
 	listenersOfOne = mostListeners / 2
-	mostContent    = 64 << 20 // bytes of files and prompts, until their answers are written
+	mostContent    = 64 << 20 // bytes of answers, until they are written
 	contentOfOne   = 32 << 20
 	answerPart     = 1 << 20          // bytes of an answer that a client has to take within Options.Body
 	requestsHeader = "Metier-Request" // of a request, for the handlers of its calls; what a client sends is replaced
@@ -122,6 +123,41 @@ func (s *Server) holds(req mcp.Request, n int64) (done func(), err error) {
 		return func() {}, nil
 	}
 	return give, nil
+}
+
+// answered takes room for the answers that wait for their client, other than files
+// and prompts, which take it themselves. The room for a tool's result is taken
+// before the call, because a call cannot be made again where it had effects.
+func (s *Server) answered(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if method == "tools/call" {
+			done, err := s.holds(req, int64(resultLimit(req)))
+			if err != nil {
+				return nil, err
+			}
+			defer done()
+		}
+		r, err := next(ctx, method, req)
+		if err != nil {
+			return r, err
+		}
+		done, err := s.holds(req, unheld(r))
+		if err != nil {
+			return nil, err
+		}
+		done()
+		return r, nil
+	}
+}
+
+// unheld returns the bytes of an answer for which no room was taken yet.
+func unheld(r mcp.Result) int64 {
+	switch r.(type) {
+	case *mcp.ReadResourceResult, *mcp.GetPromptResult, *mcp.CallToolResult:
+		return 0
+	}
+	b, _ := json.Marshal(r) // the library reports what cannot be encoded
+	return int64(len(b))
 }
 
 // runs takes room for a script.

@@ -76,6 +76,41 @@ func TestHandler_BoundsContentUntilItIsWritten(t *testing.T) {
 	}
 }
 
+// Tools and lists take room, too, for what their client has not read yet.
+func TestHandler_BoundsAnswersUntilTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	const room, left = 32 << 20, 1000
+	half := room/2 - left/2
+	w := start(t, map[string]string{"pdf/SKILL.md": skill("pdf", "Read PDFs.", "Read."), "pdf/half.txt": strings.Repeat("x", half)})
+	h := w.http(server.Access{Tokens: map[string]string{"ada": "token-of-ada-1234567890", "bob": "token-of-bob-1234567890"}})
+	ada, bob := w.over(h, "token-of-ada-1234567890", newest, nil), w.over(h, "token-of-bob-1234567890", newest, nil)
+	list, err := ada.ListResources(t.Context(), nil)
+	if err != nil || len(list.Resources) != 1 {
+		t.Fatal(list, err)
+	}
+	uri := strings.TrimSuffix(list.Resources[0].URI, "SKILL.md") + "half.txt"
+	for range 2 {
+		unread(t, h.Listener.Addr().String(), "token-of-ada-1234567890", uri)
+	}
+	for what, answer := range map[string]func(c *client) error{
+		"a tool": func(c *client) error {
+			_, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "load_skill", Arguments: map[string]any{"name": "pdf"}})
+			return err
+		},
+		"a list": func(c *client) error {
+			_, err := c.ListTools(t.Context(), nil)
+			return err
+		},
+	} {
+		if err := answer(ada); err == nil || !strings.Contains(err.Error(), "too_many_calls") {
+			t.Errorf("%s without room: %v", what, err)
+		}
+		if err := answer(bob); err != nil {
+			t.Errorf("%s of somebody else: %v", what, err)
+		}
+	}
+}
+
 // A client that does not read its answer is disconnected, and its memory is
 // freed.
 func TestHandler_EndsAnswersThatAreNotTaken(t *testing.T) {
