@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"metier/internal/digest"
 	"metier/internal/testenv"
 	"metier/record"
 	"metier/record/recordtest"
@@ -164,6 +165,33 @@ func TestLinkInPlaceOfABlobIsNotFollowed(t *testing.T) {
 	}
 	if _, err := b.Open(t.Context(), r); err == nil {
 		t.Error("a link was followed")
+	}
+}
+
+// A link that is made while the blobs are open does not lead out of their folder either.
+func TestFileBlobs_NoLinkLeadsOut(t *testing.T) {
+	t.Parallel()
+	dir, outside := filepath.Join(t.TempDir(), "blobs"), t.TempDir()
+	b := openBlobs(t, dir, nil)
+	for i := range 256 {
+		if err := os.Symlink(outside, filepath.Join(dir, fmt.Sprintf("%02x", i))); err != nil {
+			testenv.Skip(t, fmt.Sprintf("this system lets us make no links: %v", err))
+		}
+	}
+	data := bytes.Repeat([]byte("large"), 5000)
+	if _, err := b.Put(t.Context(), "", data); record.CodeOf(err) != record.CodeIO {
+		t.Errorf("put: %v", err)
+	}
+	if made, err := os.ReadDir(outside); err != nil || len(made) > 0 {
+		t.Errorf("outside: %v %v", made, err)
+	}
+	r := record.Ref{Digest: digest.Bytes(data), Size: int64(len(data))}
+	hex := strings.TrimPrefix(r.Digest, "sha256:")
+	if err := os.WriteFile(filepath.Join(outside, hex), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Open(t.Context(), r); record.CodeOf(err) != record.CodeIO {
+		t.Errorf("open: %v", err)
 	}
 }
 

@@ -47,8 +47,9 @@ const sidePrefix = `{"digest":"`
 // chained so that blobs can be erased. Each larger blob is a separate file, <first two hex
 // digits>/<hex>. Only one process may have the folder open for writing.
 type FileBlobs struct {
-	dir string
-	opt Options
+	dir  string
+	root *os.Root // of dir, so that no link leads out of it; nil when read only and not there
+	opt  Options
 
 	mu       sync.Mutex
 	side     *jsonl.File         // nil when read only and not there
@@ -56,7 +57,7 @@ type FileBlobs struct {
 	damaged  int                 // lines of the side file that are none of ours
 	cut      int                 // bytes of an unfinished last line
 	synced   int64               // size of the side file at the last Sync, -1 before
-	unsynced map[string]struct{} // paths of large blobs since the last Sync
+	unsynced map[string]struct{} // names of large blobs since the last Sync
 
 	recent [recentMax]kept // small blobs put last: most are read again at once
 	next   int
@@ -83,13 +84,23 @@ func OpenBlobs(dir string, o *Options) (*FileBlobs, error) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, storage(dir, 0, err)
 		}
-		// Leftovers of a crash in this folder were never blobs.
-		if err := os.RemoveAll(filepath.Join(dir, tempName)); err != nil {
-			return nil, storage(dir, 0, err)
-		}
+	}
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) && b.opt.ReadOnly {
+		return b, nil
+	}
+	if err != nil {
+		return nil, storage(dir, 0, err)
+	}
+	b.root = root
+	if !b.opt.ReadOnly { // leftovers of a crash were never blobs
+		err = root.RemoveAll(tempName)
+	}
+	if err != nil {
+		return nil, errors.Join(storage(dir, 0, err), root.Close())
 	}
 	if err := b.openSide(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, root.Close())
 	}
 	return b, nil
 }
@@ -196,46 +207,52 @@ func (b *FileBlobs) putSmall(r Ref, key sum, data []byte) error {
 }
 
 func (b *FileBlobs) putLarge(r Ref, data []byte) error {
-	path := b.file(r)
-	temp := filepath.Join(b.dir, tempName)
-	for _, dir := range []string{temp, filepath.Dir(path)} {
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return storage(dir, 0, err)
-		}
-	}
-	f, err := os.CreateTemp(temp, "")
-	if err != nil {
-		return storage(temp, 0, err)
-	}
-	write := b.opt.write
-	if write == nil {
-		write = (*os.File).WriteAt
-	}
-	_, err = write(f, data, 0)
-	err = errors.Join(err, f.Close())
+	name := fileName(r)
+	full, temp := filepath.Join(b.dir, name), filepath.Join(tempName, filepath.Base(name))
+	err := b.writeLarge(temp, filepath.Dir(name), data)
 	if err == nil {
-		err = atomicfile.At(atomicfile.BeforeRename, path)
+		err = atomicfile.At(atomicfile.BeforeRename, full)
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), path)
+		err = b.root.Rename(temp, name)
 	}
 	if err == nil {
-		err = atomicfile.At(atomicfile.AfterRename, path)
+		err = atomicfile.At(atomicfile.AfterRename, full)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name())
-		return storage(path, 0, err)
+		_ = b.root.Remove(temp)
+		return storage(full, 0, err)
 	}
-	b.unsynced[path] = struct{}{}
+	b.unsynced[name] = struct{}{}
 	if len(b.unsynced) > maxUnsynced {
 		return b.syncLarge()
 	}
 	return nil
 }
 
-func (b *FileBlobs) file(r Ref) string {
+// writeLarge writes a temporary file, and makes the folder that it will be moved to.
+func (b *FileBlobs) writeLarge(temp, dir string, data []byte) error {
+	for _, dir := range []string{tempName, dir} {
+		if err := b.root.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	f, err := b.root.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	write := b.opt.write
+	if write == nil {
+		write = (*os.File).WriteAt
+	}
+	_, err = write(f, data, 0)
+	return errors.Join(err, f.Close())
+}
+
+// fileName returns the name of a blob's own file.
+func fileName(r Ref) string {
 	h := strings.TrimPrefix(r.Digest, "sha256:")
-	return filepath.Join(b.dir, h[:2], h)
+	return filepath.Join(h[:2], h)
 }
 
 // Open implements [Blobs].
@@ -272,8 +289,9 @@ func (b *FileBlobs) get(r Ref, key sum) ([]byte, error) {
 		}
 		return data, nil
 	}
-	path := b.file(r)
-	data, err := readRegular(path)
+	name := fileName(r)
+	path := filepath.Join(b.dir, name)
+	data, err := b.readLarge(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && b.damaged > 0:
 		return nil, &Error{Code: CodeBlobAltered, Path: filepath.Join(b.dir, sideName), Err: ErrAltered,
@@ -307,17 +325,20 @@ func (b *FileBlobs) readSmall(r Ref, at span) ([]byte, error) {
 	return s.Data, nil
 }
 
-// readRegular reads a blob's own file. It does not follow a link or open a device, and reads no
+// readLarge reads a blob's own file. It does not follow a link or open a device, and reads no
 // more than the maximum size of a blob.
-func readRegular(path string) ([]byte, error) {
-	info, err := os.Lstat(path)
+func (b *FileBlobs) readLarge(name string) ([]byte, error) {
+	if b.root == nil {
+		return nil, fs.ErrNotExist
+	}
+	info, err := b.root.Lstat(name)
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: jsonl.ErrNotRegular}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: jsonl.ErrNotRegular}
 	}
-	f, err := os.Open(path)
+	f, err := b.root.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -344,10 +365,10 @@ func (b *FileBlobs) Erase(ctx context.Context, r Ref) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.recent = [recentMax]kept{}
-	path := b.file(r)
-	delete(b.unsynced, path)
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return storage(path, 0, err)
+	name := fileName(r)
+	delete(b.unsynced, name)
+	if err := b.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return storage(filepath.Join(b.dir, name), 0, err)
 	}
 	if _, ok := b.index[key]; !ok {
 		return nil
@@ -404,15 +425,15 @@ func (b *FileBlobs) Sync(ctx context.Context) error {
 
 func (b *FileBlobs) syncLarge() error {
 	dirs := map[string]struct{}{}
-	for path := range b.unsynced {
-		f, err := os.OpenFile(path, os.O_RDWR, 0)
+	for name := range b.unsynced {
+		f, err := b.root.OpenFile(name, os.O_RDWR, 0)
 		if err == nil {
 			err = errors.Join(f.Sync(), f.Close())
 		}
 		if err != nil {
-			return storage(path, 0, err)
+			return storage(filepath.Join(b.dir, name), 0, err)
 		}
-		dirs[filepath.Dir(path)] = struct{}{}
+		dirs[filepath.Join(b.dir, filepath.Dir(name))] = struct{}{}
 	}
 	if len(dirs) > 0 {
 		dirs[b.dir] = struct{}{}
@@ -430,10 +451,14 @@ func (b *FileBlobs) syncLarge() error {
 func (b *FileBlobs) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.side == nil {
-		return nil
+	var err error
+	if b.side != nil {
+		err = b.side.Close()
 	}
-	return b.side.Close()
+	if b.root != nil {
+		err = errors.Join(err, b.root.Close())
+	}
+	return err
 }
 
 func erased(path string, r Ref) error {

@@ -208,6 +208,15 @@ func (f *Folder) check() error {
 			return wrong(metier.Denied, CodeFolderBad, path, "remove it; a run folder holds no links", "%s is a link or has the wrong type", name)
 		}
 	}
+	blobs, err := os.ReadDir(filepath.Join(f.dir, dirBlobs))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fault("open", f.dir, err)
+	}
+	for _, b := range blobs {
+		if b.Type()&fs.ModeSymlink != 0 {
+			return wrong(metier.Denied, CodeFolderBad, filepath.Join(f.dir, dirBlobs, b.Name()), "remove it; a run folder holds no links", "%s/%s is a link", dirBlobs, b.Name())
+		}
+	}
 	return nil
 }
 

@@ -53,7 +53,7 @@ func Open(path string, o *Options) (*File, error) {
 	if o.ReadOnly {
 		flag = os.O_RDONLY
 	}
-	f, err := os.OpenFile(path, flag, 0o600)
+	f, err := openIn(filepath.Dir(path), filepath.Base(path), flag)
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +69,17 @@ func Open(path string, o *Options) (*File, error) {
 		w = (*os.File).WriteAt
 	}
 	return &File{f: f, path: path, size: info.Size(), write: w, fresh: fresh}, nil
+}
+
+// openIn opens a file of a folder. A link that takes its place meanwhile does not lead out of the
+// folder.
+func openIn(dir, name string, flag int) (*os.File, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.OpenFile(name, flag, 0o600)
 }
 
 // Size returns the number of bytes that were written completely.
