@@ -56,11 +56,15 @@ func (a *app) findRun(p runPlace, what string) (root, id string, err error) {
 
 // lookAt opens a run for reading.
 func (a *app) lookAt(p runPlace, what string) (*run.Folder, error) {
+	return a.lookWith(p, what, a.engine().RunOptions())
+}
+
+func (a *app) lookWith(p runPlace, what string, o *run.Options) (*run.Folder, error) {
 	root, id, err := a.findRun(p, what)
 	if err != nil {
 		return nil, err
 	}
-	f, err := run.Look(root, id, a.engine().RunOptions())
+	f, err := run.Look(root, id, o)
 	if metier.KindOf(err) == metier.Drift && err != nil {
 		return nil, &metier.Error{Op: "run", Path: filepath.Join(root, id), Kind: metier.Drift, Code: metier.CodeOf(err),
 			Hint: "the record is not what was written: 'metier audit verify " + what + "' lists every problem", Err: err}
@@ -71,7 +75,11 @@ func (a *app) lookAt(p runPlace, what string) (*run.Folder, error) {
 // lookAtVouched is like lookAt, for commands that print a record without verifying it. It rejects a
 // log that lost confirmed entries or was rewritten, in the same way as an altered one.
 func (a *app) lookAtVouched(ctx context.Context, p runPlace, what string) (*run.Folder, error) {
-	f, err := a.lookAt(p, what)
+	return a.vouched(ctx, p, what, a.engine().RunOptions())
+}
+
+func (a *app) vouched(ctx context.Context, p runPlace, what string, o *run.Options) (*run.Folder, error) {
+	f, err := a.lookWith(p, what, o)
 	if err != nil {
 		return nil, err
 	}

@@ -89,7 +89,9 @@ func questionOf(p run.Pending) question {
 
 // openQuestions lists the questions a run waits for. It changes nothing.
 func (a *app) openQuestions(ctx context.Context, f answerFlags, what string) (err error) {
-	folder, err := a.lookAtVouched(ctx, f.runPlace, what)
+	o := a.engine().RunOptions()
+	o.RequireHead = true // nobody should approve what another program asks here
+	folder, err := a.vouched(ctx, f.runPlace, what, o)
 	if err != nil {
 		return err
 	}

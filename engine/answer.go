@@ -62,7 +62,7 @@ func (e *Engine) answerIn(ctx context.Context, folder *run.Folder, a AnswerReque
 	if q, err = pickQuestion(ctx, folder, restored.State.Status, r.Questions, a); err != nil {
 		return q, ans, err
 	}
-	q = e.childQuestion(ctx, folder.Dir(), q)
+	q = e.childQuestion(ctx, folder.Dir(), q, false)
 	if a.Allow && (Gone(q.Text) || Gone(q.Args)) {
 		return q, ans, &metier.Error{Op: "answer", Path: folder.Dir(), Kind: metier.Drift, Code: "question_unreadable", Hint: "'metier audit verify " + folder.ID() + "' shows what changed; answer no, or start a new run",
 			Err: fmt.Errorf("the record no longer contains the text of question %s, so it cannot be answered with yes", q.ID)}

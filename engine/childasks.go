@@ -23,8 +23,9 @@ const labelSubagent = "subagent"
 // childQuestion looks up in the records of children what a question of a run asks, because the
 // parent records only who asks. The tool, the arguments and the text are those of the waiting call.
 // The text names the subagent. If they are unavailable, they are a gap, and the question cannot be
-// approved.
-func (e *Engine) childQuestion(ctx context.Context, dir string, q run.Pending) run.Pending {
+// approved. The records of children must be this user's, unless the run's own record is trusted
+// whoever wrote it.
+func (e *Engine) childQuestion(ctx context.Context, dir string, q run.Pending, trusted bool) run.Pending {
 	if q.Child == "" {
 		return q
 	}
@@ -32,7 +33,7 @@ func (e *Engine) childQuestion(ctx context.Context, dir string, q run.Pending) r
 	var chain []string
 	for q.Child != "" {
 		chain, profile = append(chain, q.Child), coveredOf(run.Text(q.Text))[labelSubagent]
-		inner, err := e.pendingOf(ctx, run.ChildrenOf(dir), q)
+		inner, err := e.pendingOf(ctx, run.ChildrenOf(dir), q, trusted)
 		if err != nil {
 			gap, err := json.Marshal(run.Gap{Altered: true, Digest: q.Binds})
 			if err != nil {
@@ -56,8 +57,10 @@ func (e *Engine) childQuestion(ctx context.Context, dir string, q run.Pending) r
 }
 
 // pendingOf returns the question of a child that its parent passed on.
-func (e *Engine) pendingOf(ctx context.Context, root string, q run.Pending) (_ run.Pending, err error) {
-	f, err := run.Look(root, q.Child, e.RunOptions())
+func (e *Engine) pendingOf(ctx context.Context, root string, q run.Pending, trusted bool) (_ run.Pending, err error) {
+	o := e.RunOptions()
+	o.RequireHead = !trusted
+	f, err := run.Look(root, q.Child, o)
 	if err != nil {
 		return q, err
 	}
@@ -81,7 +84,7 @@ func (e *Engine) pendingOf(ctx context.Context, root string, q run.Pending) (_ r
 // ChildQuestions does the same for all questions of a run.
 func (e *Engine) ChildQuestions(ctx context.Context, dir string, open []run.Pending) {
 	for i := range open {
-		open[i] = e.childQuestion(ctx, dir, open[i])
+		open[i] = e.childQuestion(ctx, dir, open[i], false)
 	}
 }
 
@@ -96,7 +99,7 @@ func (r *Run) asked(ctx context.Context, q agent.Question) (run.Pending, error) 
 		p.Args, err = r.given(ctx, q.Call)
 		return p, err
 	}
-	p = r.e.childQuestion(ctx, r.folder.Dir(), p)
+	p = r.e.childQuestion(ctx, r.folder.Dir(), p, r.trusted)
 	if Gone(p.Text) || Gone(p.Args) {
 		return p, &metier.Error{Op: "ask", Path: r.folder.Dir(), Kind: metier.Drift, Code: "question_unreadable", Err: errors.New("the record of a subagent does not hold what it asks")}
 	}

@@ -24,7 +24,9 @@ func (c *children) Ended(ctx context.Context, id string) (subagent.Outcome, erro
 	if run.CheckID(id) != nil {
 		return subagent.Outcome{}, unknown
 	}
-	folder, err := run.Look(c.parent.folder.Children(), id, c.parent.e.RunOptions())
+	o := c.parent.e.RunOptions()
+	o.RequireHead = !c.parent.trusted
+	folder, err := run.Look(c.parent.folder.Children(), id, o)
 	if err != nil {
 		return subagent.Outcome{}, unknown
 	}

@@ -27,8 +27,8 @@ type Options struct {
 	// subfolder, see [StateDir]. If it is empty, no heads are kept, and a log that was truncated or
 	// completely rewritten is not detected.
 	StateDir string
-	// RequireHead makes Open reject a record that has no recorded head in this user's StateDir
-	// (run_unwitnessed). Such a record came with the workspace or from elsewhere, and the
+	// RequireHead makes Open, and with a StateDir also Look, reject a record that has no recorded
+	// head in this user's StateDir (run_unwitnessed). Such a record came with the workspace or from elsewhere, and the
 	// permissions in it were not granted here. A torn log that lost confirmed entries is also
 	// rejected (heads_mismatch). Without RequireHead it is truncated, and an entry records what was
 	// lost.
@@ -150,6 +150,9 @@ func Look(root, id string, o *Options) (*Folder, error) {
 	err := f.openRecord()
 	if err == nil {
 		err = f.unanchored(context.Background())
+	}
+	if err == nil && f.noHead && f.opt.RequireHead {
+		err = f.stranger()
 	}
 	if err != nil {
 		f.shut()

@@ -11,10 +11,13 @@ import (
 	"metier"
 )
 
-const maxID = 128
+const (
+	maxID  = 128
+	newest = "latest" // what users call the run whose log was written last
+)
 
 // CheckID returns an error unless id is a valid run id: 1 to 128 letters, digits, dots, underscores
-// and hyphens, and neither "." nor "..".
+// and hyphens, but not ".", "..", or "latest".
 func CheckID(id string) error {
 	bad := func(why string) error {
 		return wrong(metier.Invalid, CodeIDInvalid, id, "use letters, digits, dot, underscore and hyphen, at most 128 of them", "a run id %s", why)
@@ -26,6 +29,8 @@ func CheckID(id string) error {
 		return bad("has at most 128 characters")
 	case id == "." || id == "..":
 		return bad(`is not "." or ".."`)
+	case id == newest:
+		return bad("is not the word for the newest run")
 	}
 	for _, r := range id {
 		if r != '.' && r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') {
@@ -50,14 +55,14 @@ func Find(root, what string) (string, string, error) {
 	if err != nil {
 		return "", "", err
 	}
-	if slices.Contains(ids, what) {
-		return root, what, nil
-	}
-	if what == "latest" {
+	if what == newest {
 		if id := latest(root, ids); id != "" {
 			return root, id, nil
 		}
 		return "", "", wrong(metier.NotFound, CodeNotFound, root, "start one with `metier run`, or name the workspace of another one with Request.Workspace", "there is no run yet")
+	}
+	if slices.Contains(ids, what) {
+		return root, what, nil
 	}
 	var match []string
 	for _, id := range ids {
