@@ -202,14 +202,13 @@ func TestCallKeepsArgumentsOrTheirText(t *testing.T) {
 	}
 }
 
-func TestUsageAddsAndCosts(t *testing.T) {
+func TestUsageTotalsAndCosts(t *testing.T) {
 	t.Parallel()
 	half := 0.5
 	a := model.Usage{Input: 1, Output: 2, CacheRead: 3, CacheWrite: 4}
 	b := model.Usage{Input: 10, CostUSD: &half}
-	sum := a.Add(b).Add(b)
-	if sum.Input != 21 || sum.CacheWrite != 4 || *sum.CostUSD != 1 || half != 0.5 || a.Add(a).CostUSD != nil || sum.Total() != 30 {
-		t.Errorf("%+v", sum)
+	if n := a.Total(); n != 10 {
+		t.Errorf("total %d", n)
 	}
 	p := model.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75}
 	got := model.Cost(model.Usage{Input: 1e6, Output: 2e6, CacheRead: 1e7, CacheWrite: 1e5}, p)

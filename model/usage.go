@@ -11,27 +11,6 @@ type Usage struct {
 	CostUSD    *float64 `json:"costUsd,omitempty"` // only when the provider reports it
 }
 
-// Add returns the sum. The cost is known if either side's is. Tokens without a reported cost add
-// nothing to it.
-func (u Usage) Add(v Usage) Usage {
-	sum := Usage{
-		Input:      u.Input + v.Input,
-		Output:     u.Output + v.Output,
-		CacheRead:  u.CacheRead + v.CacheRead,
-		CacheWrite: u.CacheWrite + v.CacheWrite,
-	}
-	if u.CostUSD != nil || v.CostUSD != nil {
-		var c float64
-		for _, p := range []*float64{u.CostUSD, v.CostUSD} {
-			if p != nil {
-				c += *p
-			}
-		}
-		sum.CostUSD = &c
-	}
-	return sum
-}
-
 // Total returns the number of all tokens, including cached ones.
 func (u Usage) Total() int64 { return u.Input + u.Output + u.CacheRead + u.CacheWrite }
 
