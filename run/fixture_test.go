@@ -154,7 +154,7 @@ func (a *author) open(source string) event.SkillActivated {
 	a.t.Helper()
 	sum := digest.Bytes([]byte(skillText))
 	a.add(
-		event.SessionOpened{Session: a.f.ID(), Build: "test", Settings: a.json(map[string]any{"catalog_format": map[string]string{"value": "xml", "layer": "profile"}, "catalog_place": map[string]string{"value": "tool", "layer": "flag"}}),
+		event.SessionOpened{Session: a.f.ID(), Build: "test", Settings: a.json(json.RawMessage(`{"version":1,"settings":[{"name":"catalog_format","value":"xml","layer":"profile"},{"name":"catalog_place","value":"tool","layer":"flag"}]}`)),
 			Grants: a.json(policy.Grants{Mode: policy.Observe, Tools: []string{"read_file"}, Scripts: []string{"alpha:scripts/a.sh"}, Denied: []string{"beta"}})},
 		event.SkillsDiscovered{Loaded: 1, Registry: a.json(registry.List{SkillsRoot: "/w/skills", SandboxSkillsRoot: "/workspace/skills",
 			Roots: []registry.Root{{Label: "skills", Tier: "project", Path: "/w/skills"}}, Others: []registry.Other{},

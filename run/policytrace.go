@@ -163,42 +163,18 @@ func trustFact(ev event.Event) (code, on, detail string) {
 	return "", "", ""
 }
 
-// setting finds one value in the recorded settings. These have one of the forms
-// {"name":{"value":…}}, {"name":"value"}, or a list of {"name","value"}, optionally under
-// "settings".
+// setting reads one setting from what settings.Snapshot wrote.
 func setting(raw json.RawMessage, name string) string {
-	var wrapped struct {
-		Settings json.RawMessage `json:"settings"`
+	var snapshot struct {
+		Settings []struct{ Name, Value string }
 	}
-	if json.Unmarshal(raw, &wrapped) == nil && wrapped.Settings != nil {
-		raw = wrapped.Settings
+	if json.Unmarshal(raw, &snapshot) != nil {
+		return ""
 	}
-	var object map[string]json.RawMessage
-	if json.Unmarshal(raw, &object) == nil {
-		return value(object[name])
-	}
-	var list []struct {
-		Name  string          `json:"name"`
-		Value json.RawMessage `json:"value"`
-	}
-	if json.Unmarshal(raw, &list) == nil {
-		for _, s := range list {
-			if s.Name == name {
-				return value(s.Value)
-			}
+	for _, s := range snapshot.Settings {
+		if s.Name == name {
+			return s.Value
 		}
-	}
-	return ""
-}
-
-func value(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return s
-	}
-	var v struct{ Value string }
-	if json.Unmarshal(raw, &v) == nil {
-		return v.Value
 	}
 	return ""
 }
