@@ -253,12 +253,8 @@ func TestRedactFindsEveryWriting(t *testing.T) {
 			}
 		}
 	}
-	for range 3 {
-		if _, err := r.Put(t.Context(), "", []byte(value+" abcdefgh12")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff(map[string]int{"API_KEY": 3, "LONG": 3}, r.Counts()); diff != "" {
+	_, found := r.Clean([]byte(value + " abcdefgh12 " + value))
+	if diff := cmp.Diff(map[string]int{"API_KEY": 2, "LONG": 1}, found); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -34,13 +33,12 @@ type Redactor struct {
 	mu      sync.Mutex
 	known   *known // replaced, never changed in place
 	skipped []string
-	counts  map[string]int
 }
 
 // Redact returns a [Redactor] in front of b. It ignores values shorter than
 // [MinSecret]; [Redactor.Skipped] lists them.
 func Redact(b Blobs, secrets ...Secret) *Redactor {
-	r := &Redactor{next: b, counts: map[string]int{}, known: &known{}}
+	r := &Redactor{next: b, known: &known{}}
 	r.Also(secrets...)
 	return r
 }
@@ -159,14 +157,7 @@ func lines(name, v string) (out []form) {
 
 // Put implements [Blobs]: the Ref is that of the redacted bytes.
 func (r *Redactor) Put(ctx context.Context, media string, b []byte) (Ref, error) {
-	clean, found := r.Clean(b)
-	if len(found) > 0 {
-		r.mu.Lock()
-		for name, n := range found {
-			r.counts[name] += n
-		}
-		r.mu.Unlock()
-	}
+	clean, _ := r.Clean(b)
 	return r.next.Put(ctx, media, clean)
 }
 
@@ -231,13 +222,6 @@ func (r *Redactor) find(b []byte) []hit {
 		whole = append(whole, h)
 	}
 	return whole
-}
-
-// Counts returns how often each secret has been replaced, by name.
-func (r *Redactor) Counts() map[string]int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.counts)
 }
 
 // Skipped returns the names of secrets that are too short to redact.

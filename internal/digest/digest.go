@@ -57,9 +57,6 @@ func (h *Hasher) Sum() string {
 	return format(h.h.Sum(buf[:0]))
 }
 
-// Reset clears the Hasher for reuse.
-func (h *Hasher) Reset() { h.h.Reset() }
-
 func format(sum []byte) string {
 	var buf [Size]byte
 	copy(buf[:], prefix)
