@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 )
 
 // Object is a JSON object that keeps its original text. The zero value is empty.
@@ -78,19 +77,10 @@ func indentOf(b []byte) string {
 	return string(rest[:n])
 }
 
-// Keys returns the keys in their original order.
-func (o *Object) Keys() []string {
-	var out []string
-	for _, m := range o.members {
-		out = append(out, m.key)
-	}
-	return out
-}
-
 // Get returns the JSON text of a member.
 func (o *Object) Get(key string) (json.RawMessage, bool) {
-	i := o.find(key)
-	if i < 0 {
+	i, ok := o.places[key]
+	if !ok {
 		return nil, false
 	}
 	return o.members[i].value, true
@@ -98,7 +88,7 @@ func (o *Object) Get(key string) (json.RawMessage, bool) {
 
 // Set sets a member: in place, or at the end if it is new. value must be valid JSON.
 func (o *Object) Set(key string, value json.RawMessage) {
-	if i := o.find(key); i >= 0 {
+	if i, ok := o.places[key]; ok {
 		o.members[i].value = value
 		return
 	}
@@ -112,24 +102,6 @@ func (o *Object) add(key string, value json.RawMessage) {
 	}
 	o.places[key] = len(o.members)
 	o.members = append(o.members, member{key, value})
-}
-
-// Delete removes a member if it exists.
-func (o *Object) Delete(key string) {
-	if i := o.find(key); i >= 0 {
-		o.members = slices.Delete(o.members, i, i+1)
-		delete(o.places, key)
-		for j, m := range o.members[i:] {
-			o.places[m.key] = i + j
-		}
-	}
-}
-
-func (o *Object) find(key string) int {
-	if i, ok := o.places[key]; ok {
-		return i
-	}
-	return -1
 }
 
 // MarshalJSON returns the members in order, each with its original text.

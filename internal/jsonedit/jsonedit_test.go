@@ -18,23 +18,18 @@ func TestWhatIsNotChangedStaysAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"z", "big", "a<b", "is"}, o.Keys()); d != "" {
-		t.Error(d)
-	}
 	o.Set("is", json.RawMessage("false"))
 	o.Set("new", json.RawMessage(`"x"`))
-	o.Delete("z")
-	o.Delete("none")
 	b, err := o.Text()
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "{\n\t\"big\": 12345678901234567890123,\n\t\"a<b\": {\n\t\t\"q\": [\n\t\t\t1,\n\t\t\t2.0\n\t\t],\n\t\t\"b\": \"\\u00e9<\"\n\t},\n\t\"is\": false,\n\t\"new\": \"x\"\n}\n"
+	want := "{\n\t\"z\": 1.50e+3,\n\t\"big\": 12345678901234567890123,\n\t\"a<b\": {\n\t\t\"q\": [\n\t\t\t1,\n\t\t\t2.0\n\t\t],\n\t\t\"b\": \"\\u00e9<\"\n\t},\n\t\"is\": false,\n\t\"new\": \"x\"\n}\n"
 	if d := cmp.Diff(want, string(b)); d != "" {
 		t.Error(d)
 	}
-	if _, ok := o.Get("z"); ok {
-		t.Error("a deleted member is there")
+	if _, ok := o.Get("none"); ok {
+		t.Error("a member that was never set is there")
 	}
 }
 
@@ -42,7 +37,7 @@ func TestWhatIsNoObjectIsAnError(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{"", " ", "[]", "3", "{", `{"a":1`, `{"a":1}{}`, `{"a":}`, `{"a":1,}`, `{"a":1,"a":2}`, "\xef\xbb\xbf{}", "{]", strings.Repeat(`{"a":`, 20000)} {
 		if o, err := jsonedit.Parse([]byte(in)); err == nil {
-			t.Errorf("%.20q gave %v", in, o.Keys())
+			t.Errorf("%.20q gave %v", in, o)
 		}
 	}
 	o, err := jsonedit.Parse([]byte("{}"))
@@ -68,16 +63,12 @@ func TestVeryManyKeysAreReadInTheTimeOfTheirBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Delete("0")
-	o.Set("new", json.RawMessage("1"))
-	if keys := o.Keys(); len(keys) != many || keys[0] != "1" || keys[many-1] != "new" {
-		t.Errorf("%d keys, %q to %q", len(keys), keys[0], keys[len(keys)-1])
+	last := fmt.Sprintf("%x", many-1)
+	if v, ok := o.Get(last); !ok || string(v) != "0" {
+		t.Errorf("the last key: %s %v", v, ok)
 	}
-	if v, ok := o.Get("1"); !ok || string(v) != "0" {
-		t.Errorf("the key behind the one that is gone: %s %v", v, ok)
-	}
-	o.Set("1", json.RawMessage("2"))
-	if v, _ := o.Get("1"); string(v) != "2" {
+	o.Set(last, json.RawMessage("2"))
+	if v, _ := o.Get(last); string(v) != "2" {
 		t.Errorf("it was set to 2 and is %s", v)
 	}
 }
