@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"metier"
 )
@@ -135,6 +134,3 @@ func Conversation(ctx context.Context, f *Folder) (Transcript, error) {
 	}
 	return p.transcript(), p.c.err
 }
-
-// Path returns the host path of an artifact.
-func (f *Folder) Path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }

@@ -47,10 +47,8 @@ const (
 // newest is the highest call number that the filter knows. Newer calls fail as unimplemented.
 const newest = 466
 
-// Arches returns the architectures that have a filter, as GOARCH values.
-func Arches() []string { return []string{"amd64", "arm64"} }
-
-// audit maps architectures to AUDIT_ARCH_X86_64 and AUDIT_ARCH_AARCH64.
+// audit maps the architectures that have a filter, as GOARCH values, to AUDIT_ARCH_X86_64 and
+// AUDIT_ARCH_AARCH64.
 var audit = map[string]uint32{"amd64": 0xC000003E, "arm64": 0xC00000B7}
 
 const (
