@@ -138,14 +138,12 @@ func NotOpen(ctx context.Context, folder *run.Folder, status, name string) error
 // lastAnswer returns the newest recorded answer to the named question, or to any question.
 func lastAnswer(ctx context.Context, folder *run.Folder, name string) (*event.ApprovalAnswered, error) {
 	var out *event.ApprovalAnswered
-	for en, err := range folder.Log().Read(ctx, 1) {
+	for e, err := range events(ctx, folder.Log()) {
 		if err != nil {
 			return nil, err
 		}
-		if e, err := event.Decode(en); err == nil {
-			if ans, is := e.(event.ApprovalAnswered); is && (name == "" || name == ans.ID || name == ans.Call) {
-				out = &ans
-			}
+		if ans, is := e.(event.ApprovalAnswered); is && (name == "" || name == ans.ID || name == ans.Call) {
+			out = &ans
 		}
 	}
 	return out, nil

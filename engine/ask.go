@@ -44,14 +44,12 @@ func (r *Run) ask(ctx context.Context, q agent.Question) (policy.Answer, error) 
 // given returns the arguments of a waiting call as JSON, or nil if they are not in the record.
 func (r *Run) given(ctx context.Context, call string) (json.RawMessage, error) {
 	var ref record.Ref
-	for en, err := range r.folder.Log().Read(ctx, 1) {
+	for e, err := range events(ctx, r.folder.Log()) {
 		if err != nil {
 			return nil, err
 		}
-		if e, err := event.Decode(en); err == nil {
-			if d, is := e.(event.PolicyDecided); is && d.Call == call && d.Outcome == policy.Ask {
-				ref = d.Args
-			}
+		if d, is := e.(event.PolicyDecided); is && d.Call == call && d.Outcome == policy.Ask {
+			ref = d.Args
 		}
 	}
 	if ref.Digest == "" {

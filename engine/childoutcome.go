@@ -69,13 +69,9 @@ func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err
 	}
 	o.Files = distinct.Of(o.Files)
 	var read []string
-	for en, err := range folder.Log().Read(ctx, 1) {
+	for e, err := range events(ctx, folder.Log()) {
 		if err != nil {
 			return o, err
-		}
-		e, err := event.Decode(en)
-		if err != nil {
-			continue // Show has judged it
 		}
 		switch e := e.(type) {
 		case event.SkillActivated:

@@ -43,13 +43,9 @@ func (r *Run) tokensFor(ctx context.Context, ch subagent.Child) (int64, error) {
 // children that ended is in the run's own record.
 func tokensUsed(ctx context.Context, folder *run.Folder, but string, o *run.Options) (used int64, err error) {
 	var open []string
-	for en, err := range folder.Log().Read(ctx, 1) {
+	for e, err := range events(ctx, folder.Log()) {
 		if err != nil {
 			return 0, err
-		}
-		e, err := event.Decode(en)
-		if err != nil {
-			continue // the session has judged it
 		}
 		var u event.Usage
 		switch e := e.(type) {

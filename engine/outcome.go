@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"metier/agent"
 	"strings"
 
+	"metier/agent"
 	"metier/event"
 	"metier/internal/plural"
 	"metier/record"
@@ -24,21 +24,32 @@ type Outcome struct {
 	Notices   []Notice          // what the user should know
 }
 
-// deniedIn reads the denied calls from the log of a run.
-func deniedIn(ctx context.Context, log record.Log) ([]event.Denial, error) {
-	var failed error
-	var events iter.Seq[event.Event] = func(yield func(event.Event) bool) {
+// events yields the events of a log. It skips those that cannot be decoded: opening the record has
+// judged them.
+func events(ctx context.Context, log record.Log) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
 		for en, err := range log.Read(ctx, 1) {
-			if err != nil {
-				failed = err
-				return
+			e, undecoded := event.Decode(en)
+			if err == nil && undecoded != nil {
+				continue
 			}
-			if e, err := event.Decode(en); err == nil && !yield(e) {
+			if !yield(e, err) || err != nil {
 				return
 			}
 		}
 	}
-	out := run.Denied(events)
+}
+
+// deniedIn reads the denied calls from the log of a run.
+func deniedIn(ctx context.Context, log record.Log) ([]event.Denial, error) {
+	var failed error
+	out := run.Denied(func(yield func(event.Event) bool) {
+		for e, err := range events(ctx, log) {
+			if failed = err; err != nil || !yield(e) {
+				return
+			}
+		}
+	})
 	return out, failed
 }
 

@@ -247,13 +247,9 @@ func (p past) answered() error {
 func readPast(ctx context.Context, folder *run.Folder) (past, error) {
 	p := past{asks: map[string]string{}}
 	var started, lease record.Ref
-	for en, err := range folder.Log().Read(ctx, 1) {
+	for e, err := range events(ctx, folder.Log()) {
 		if err != nil {
 			return p, err
-		}
-		e, err := event.Decode(en)
-		if err != nil {
-			continue // Restore has judged it
 		}
 		if r, recovered := e.(event.RecordRecovered); recovered {
 			p.lost = append(p.lost, r)
