@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"unicode/utf8"
+
+	"metier/internal/sniff"
 )
 
 // MaxHead is the maximum size of the frontmatter in bytes, from the start of the file and including both --- lines: 64 KiB.
@@ -39,7 +41,7 @@ func split(src []byte, complete bool) span {
 	}
 	o := w.opening(s.body)
 	switch {
-	case w.more() && (o.short || len(bytes.TrimSpace(wholeRunes(w.src[s.body:]))) == 0):
+	case w.more() && (o.short || len(bytes.TrimSpace(sniff.WholeRunes(w.src[s.body:]))) == 0):
 		s.enough = false
 		return s
 	case !o.found:
@@ -64,19 +66,6 @@ func split(src []byte, complete bool) span {
 			Detail: "the frontmatter opened by --- on line 1 is never closed; add a line that contains only ---"}
 	}
 	return s
-}
-
-// wholeRunes removes an incomplete character from the end of b.
-func wholeRunes(b []byte) []byte {
-	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
-		if last := b[len(b)-n:]; utf8.RuneStart(last[0]) {
-			if !utf8.FullRune(last) {
-				return b[:len(b)-n]
-			}
-			break
-		}
-	}
-	return b
 }
 
 // nextLine returns the line at offset at without its line ending, the offset after it, and whether a newline ended it.
