@@ -232,7 +232,6 @@ type Answer struct {
 	Allow    bool
 	Scope    string // once, session, always
 	By       string
-	Note     string
 }
 
 // Decision is Decide's verdict. Code is one of the reason codes in codes.go and
