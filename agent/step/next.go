@@ -31,13 +31,7 @@ type CallTool struct {
 // Spawn requests a call that is a child run. Session.Call decides and claims it. It ends with
 // ToolResult, preceded by ChildEnded, which reports what the child used. ApprovalRequested defers
 // it while the child waits for approval. A try above 0 resumes the same child.
-type Spawn struct {
-	ID   string
-	Try  int
-	Tool string
-	Args record.Ref
-	Bad  bool
-}
+type Spawn CallTool
 
 // Compact requests a summary of the messages before Upto. It is claimed by ModelStarted and ends
 // with Compacted or Failed.
