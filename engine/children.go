@@ -30,7 +30,7 @@ type LaunchChild struct {
 	Browser      bool              `json:"browser,omitempty"`   // its scripts on the host need the lent one
 }
 
-// children runs the children of a job in this process, each with its own session, record and
+// children runs the children of a run in this process, each with its own session, record and
 // grants.
 type children struct{ parent *Run }
 
@@ -72,7 +72,7 @@ func (c *children) Run(ctx context.Context, ch subagent.Child) (o subagent.Outco
 	case err != nil && metier.CodeOf(err) != "run_not_begun":
 		return o, err
 	}
-	child, err := c.job(ctx, ch)
+	child, err := c.prepare(ctx, ch)
 	if child != nil {
 		k = child // what it opened is closed, whatever became of it
 	}
@@ -104,12 +104,12 @@ func (c *children) Run(ctx context.Context, ch subagent.Child) (o subagent.Outco
 // open opens the folder of a child, or creates it if another child is allowed. A folder that
 // existed and is gone is not created again, because the child would repeat what it did.
 func (c *children) open(ctx context.Context, ch subagent.Child) (*run.Folder, error) {
-	j, f := c.parent, c.parent.family
-	root, o := j.folder.Children(), j.e.RunOptions(j.secrets...)
+	parent, f := c.parent, c.parent.family
+	root, o := parent.folder.Children(), parent.e.RunOptions(parent.secrets...)
 	dir := filepath.Join(root, ch.ID)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	o.RequireHead = !j.trusted && (o.StateDir != "" || !f.made[dir]) // without a place for heads, what this process made is known to it
+	o.RequireHead = !parent.trusted && (o.StateDir != "" || !f.made[dir]) // without a place for heads, what this process made is known to it
 	switch _, err := os.Lstat(filepath.Join(dir, run.FileLog)); {
 	case err == nil:
 		return run.Open(root, ch.ID, o)
@@ -123,7 +123,7 @@ func (c *children) open(ctx context.Context, ch subagent.Child) (*run.Folder, er
 			return nil, err
 		}
 	}
-	switch left, err := j.tokensLeft(ctx, ""); {
+	switch left, err := parent.tokensLeft(ctx, ""); {
 	case err != nil:
 		return nil, err
 	case left < 0:
@@ -133,7 +133,7 @@ func (c *children) open(ctx context.Context, ch subagent.Child) (*run.Folder, er
 	if err != nil {
 		return nil, err
 	}
-	if most := j.launch.Subagents.Total; there >= most {
+	if most := parent.launch.Subagents.Total; there >= most {
 		return nil, &metier.Error{Op: subagent.OpDelegate, Kind: metier.LimitReached, Code: "subagent_limit", Hint: "do the rest yourself",
 			Err: fmt.Errorf("this run started %d subagents, which is the limit", most)}
 	}

@@ -14,44 +14,44 @@ import (
 	"metier/policy"
 )
 
-// job returns the run of a child: it has its parent's workspace and its profile's grants.
-func (c *children) job(ctx context.Context, ch subagent.Child) (*Run, error) {
-	j, p := c.parent, ch.Profile
-	l := j.launch
-	tokens, err := j.tokensFor(ctx, ch)
+// prepare returns the run of a child: it has its parent's workspace and its profile's grants.
+func (c *children) prepare(ctx context.Context, ch subagent.Child) (*Run, error) {
+	parent, p := c.parent, ch.Profile
+	l := parent.launch
+	tokens, err := parent.tokensFor(ctx, ch)
 	if err != nil {
 		return nil, err
 	}
 	subs := *l.Subagents
 	subs.At++
 	l.Subagents, l.MCP, l.resumed, l.browserRenewed = &subs, nil, false, false
-	l.Tools, l.Named = childTools(p, j.launch.Tools, subs.At < subs.Depth), nil
+	l.Tools, l.Named = childTools(p, parent.launch.Tools, subs.At < subs.Depth), nil
 	l.Skills, l.Scripts, l.Approved = ch.Manifest.Skills, slices.Clone(p.Scripts), nil
-	for _, a := range j.launch.Approved {
+	for _, a := range parent.launch.Approved {
 		if slices.Contains(p.Scripts, a.Entry) {
 			l.Approved = append(l.Approved, a) // named by both, as it is
 		}
 	}
 	l.Prompt, l.PromptRole, l.Phase, l.Park = ch.Task, policy.Context, "", true
-	l.Spec = agent.Spec{Mode: j.launch.Spec.Mode, MaxTurns: p.MaxTurns, MaxTokens: tokens, Output: ch.Output, Price: j.launch.Spec.Price}
-	k := &Run{e: j.e, op: j.op, settings: j.settings, origins: j.origins, snapshot: j.session.Snapshot(), model: j.model, custom: Custom{Mounts: j.custom.Mounts, Sandbox: j.custom.Sandbox}, view: j.view, family: j.family,
-		protected: j.protected, workspace: j.workspace, host: j.host, anyLevel: j.anyLevel, sandbox: j.sandbox, limits: j.limits, hooks: j.hooks, secrets: j.secrets, issued: j.issued, trusted: j.trusted}
-	k.notices = &notices{to: j.notices.deliver}
+	l.Spec = agent.Spec{Mode: parent.launch.Spec.Mode, MaxTurns: p.MaxTurns, MaxTokens: tokens, Output: ch.Output, Price: parent.launch.Spec.Price}
+	k := &Run{e: parent.e, op: parent.op, settings: parent.settings, origins: parent.origins, snapshot: parent.session.Snapshot(), model: parent.model, custom: Custom{Mounts: parent.custom.Mounts, Sandbox: parent.custom.Sandbox}, view: parent.view, family: parent.family,
+		protected: parent.protected, workspace: parent.workspace, host: parent.host, anyLevel: parent.anyLevel, sandbox: parent.sandbox, limits: parent.limits, hooks: parent.hooks, secrets: parent.secrets, issued: parent.issued, trusted: parent.trusted}
+	k.notices = &notices{to: parent.notices.deliver}
 	k.hooks.Notify = k.notices.add
-	if k.disk = j.disk; j.reloads() {
+	if k.disk = parent.disk; parent.reloads() {
 		k.disk = k.snapshot
 	}
 	k.limited.MaxTokens = tokens
-	l.Hosts = k.narrow(p, j.launch.Hosts)
-	if p.Model != "" && p.Model != j.model.ID {
-		if k.model, err = provider.Open(p.Model, j.op.Models(j.e.Env)); err != nil {
+	l.Hosts = k.narrow(p, parent.launch.Hosts)
+	if p.Model != "" && p.Model != parent.model.ID {
+		if k.model, err = provider.Open(p.Model, parent.op.Models(parent.e.Env)); err != nil {
 			return nil, err
 		}
-		l.Spec.Price = j.op.Price(k.model.ID)
+		l.Spec.Price = parent.op.Price(k.model.ID)
 	}
 	l.Model, l.Spec.Model = cmp.Or(p.Model, l.Model), k.model.ID
 	m := ch.Manifest
-	m.Parent, m.Depth, m.Tools = j.folder.ID(), subs.At, l.Tools
+	m.Parent, m.Depth, m.Tools = parent.folder.ID(), subs.At, l.Tools
 	if m.Scripts == nil {
 		m.Scripts = []string{}
 	}
@@ -59,7 +59,7 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*Run, error) {
 	k.launch.Child = nil // what may be there is judged by what all runs of the operator's may use
 	l.Skills, m.Missing = k.there(l.Skills)
 	m.Skills = l.Skills
-	l.Child = &LaunchChild{Manifest: m, Chain: append(slices.Clone(j.launch.chain()), ch.ID), Only: k.only(p, l.Skills, j.launch.Child), Instructions: p.Instructions, Inherited: j.inherited(), Browser: p.Browser}
+	l.Child = &LaunchChild{Manifest: m, Chain: append(slices.Clone(parent.launch.chain()), ch.ID), Only: k.only(p, l.Skills, parent.launch.Child), Instructions: p.Instructions, Inherited: parent.inherited(), Browser: p.Browser}
 	l.Spec.Subagent = &m
 	k.launch = l
 	if err := k.trust(ctx); err != nil {

@@ -27,22 +27,22 @@ func (e *Engine) Exec(ctx context.Context, q Request, call exectool.Script, time
 	if p.settings.NoScripts() {
 		return o, metier.Fieldf(metier.Invalid, "Request.Profile", "scripts_off", "choose another profile with Request.Profile", "this profile does not run scripts of skills")
 	}
-	j, err := e.prepare(ctx, p, h)
+	r, err := e.prepare(ctx, p, h)
 	if err != nil {
 		return o, err
 	}
-	defer func() { err = closed(j.Close(context.WithoutCancel(ctx)), err) }()
-	folder, err := e.CreateRecord(ctx, j.launch.Workspace, j.launch.Artifacts, e.RunID())
+	defer func() { err = closed(r.Close(context.WithoutCancel(ctx)), err) }()
+	folder, err := e.CreateRecord(ctx, r.launch.Workspace, r.launch.Artifacts, e.RunID())
 	if err != nil {
 		return o, err
 	}
-	j.limits.Wall = timeout
-	if err := j.open(ctx, folder); err != nil {
+	r.limits.Wall = timeout
+	if err := r.open(ctx, folder); err != nil {
 		return o, err
 	}
-	j.noteHosts()
-	j.NoteReadOnly()
-	return j.exec(ctx, call)
+	r.noteHosts()
+	r.NoteReadOnly()
+	return r.exec(ctx, call)
 }
 
 // exec activates the skill and runs the script.

@@ -41,25 +41,25 @@ type Preview struct {
 
 // Preview returns the initial state of a plan's run. It calls no model and records nothing.
 func (e *Engine) Preview(ctx context.Context, p *Plan) (v Preview, err error) {
-	j, err := e.prepare(ctx, p, Hooks{})
+	r, err := e.prepare(ctx, p, Hooks{})
 	if err != nil {
 		return v, err
 	}
-	defer func() { err = closed(j.Close(context.WithoutCancel(ctx)), err) }()
-	if err := j.known(); err != nil {
+	defer func() { err = closed(r.Close(context.WithoutCancel(ctx)), err) }()
+	if err := r.known(); err != nil {
 		return v, err
 	}
 	mem := record.NewMemory()
-	j.session, err = metier.Open(ctx, metier.Config{ID: "dry-run", By: e.Principal(), Log: mem, Blobs: mem, Snapshot: j.snapshot, Tools: j.tools(),
-		Settings: j.settings, Grants: j.grants(), View: j.view, Batch: p.launch.Batch, Now: e.Now})
+	r.session, err = metier.Open(ctx, metier.Config{ID: "dry-run", By: e.Principal(), Log: mem, Blobs: mem, Snapshot: r.snapshot, Tools: r.tools(),
+		Settings: r.settings, Grants: r.grants(), View: r.view, Batch: p.launch.Batch, Now: e.Now})
 	if err != nil {
 		return v, err
 	}
-	if err := j.begin(ctx); err != nil {
+	if err := r.begin(ctx); err != nil {
 		return v, err
 	}
-	req, err := agent.Preview(ctx, agent.Config{Session: j.session, Log: mem, Blobs: mem, Model: p.model.Model, Spec: p.launch.Spec, Inject: p.settings.Activate.Role,
-		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project()}})
+	req, err := agent.Preview(ctx, agent.Config{Session: r.session, Log: mem, Blobs: mem, Model: p.model.Model, Spec: p.launch.Spec, Inject: p.settings.Activate.Role,
+		Prompt: agent.Prompt{Workspace: r.where(), Project: r.project()}})
 	if err != nil {
 		return v, err
 	}
@@ -68,11 +68,11 @@ func (e *Engine) Preview(ctx context.Context, p *Plan) (v Preview, err error) {
 	}
 	l := p.launch
 	v = Preview{Phase: l.Phase, Model: l.Spec.Model, Scripted: p.model.Script != "", Mode: l.Spec.Mode, Workspace: l.Workspace, Batch: l.Batch, Policy: l.Policy, Roots: l.Roots,
-		Prompt: l.Prompt, Role: l.PromptRole, Enforcing: j.grants().Mode, Active: j.session.State().Active, Catalog: j.session.Catalog(ctx), Subagents: j.previewSubagents(),
-		Request: req, Diagnostics: j.snapshot.Diagnostics()}
-	if j.sandbox != nil {
-		r := j.sandbox.Probe(ctx)
-		v.Sandbox = &r
+		Prompt: l.Prompt, Role: l.PromptRole, Enforcing: r.grants().Mode, Active: r.session.State().Active, Catalog: r.session.Catalog(ctx), Subagents: r.previewSubagents(),
+		Request: req, Diagnostics: r.snapshot.Diagnostics()}
+	if r.sandbox != nil {
+		report := r.sandbox.Probe(ctx)
+		v.Sandbox = &report
 	}
 	return v, nil
 }
@@ -90,7 +90,7 @@ type PreviewSubagent struct {
 	MaxTurns        int      `json:"maxTurns"`
 }
 
-// previewSubagents returns the profiles that the job's model may start.
+// previewSubagents returns the profiles that the run's model may start.
 func (r *Run) previewSubagents() []PreviewSubagent {
 	out := []PreviewSubagent{}
 	if !r.launch.Subagents.may() {

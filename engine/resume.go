@@ -53,16 +53,16 @@ func (e *Engine) Resume(ctx context.Context, root, id string, o ResumeOptions, h
 	if err != nil {
 		return nil, err
 	}
-	var j *Run
+	var r *Run
 	defer func() {
 		if err == nil {
 			return
 		}
-		if j == nil || j.folder == nil {
+		if r == nil || r.folder == nil {
 			err = closed(folder.Close(), err)
 		}
-		if j != nil {
-			err = closed(j.Close(context.WithoutCancel(ctx)), err)
+		if r != nil {
+			err = closed(r.Close(context.WithoutCancel(ctx)), err)
 		}
 	}()
 	restored, err := folder.Restore(ctx)
@@ -92,13 +92,13 @@ func (e *Engine) Resume(ctx context.Context, root, id string, o ResumeOptions, h
 	if past.runs > 0 && !past.ended {        // an earlier resume may have changed them
 		l.Spec.MaxTurns, l.Spec.MaxTokens = past.limits.MaxTurns, past.limits.MaxTokens
 	}
-	if j, err = e.reopen(ctx, &l, o, op, h); err != nil {
+	if r, err = e.reopen(ctx, &l, o, op, h); err != nil {
 		return nil, err
 	}
-	j.notices.prepend(recovered)
-	folder.KeepOut(j.secrets...) // which servers there are is in the record, so they were not known before
-	j.run, j.trusted = past.run, o.TrustRecord
-	return j, j.continueFrom(ctx, folder, restored, past, o.Prompt)
+	r.notices.prepend(recovered)
+	folder.KeepOut(r.secrets...) // which servers there are is in the record, so they were not known before
+	r.run, r.trusted = past.run, o.TrustRecord
+	return r, r.continueFrom(ctx, folder, restored, past, o.Prompt)
 }
 
 // continueFrom opens the session of a record and records what changed since.
@@ -203,15 +203,15 @@ func (e *Engine) reopen(ctx context.Context, l *Launch, o ResumeOptions, op conf
 		}
 	}
 	l.Spec.Model, l.resumed = m.ID, true
-	j, err := e.prepare(ctx, &Plan{launch: *l, op: op, settings: set, origins: settings.Snapshot(set, origins), model: m, surface: o.Surface, custom: o.Custom}, h)
+	r, err := e.prepare(ctx, &Plan{launch: *l, op: op, settings: set, origins: settings.Snapshot(set, origins), model: m, surface: o.Surface, custom: o.Custom}, h)
 	if err != nil {
 		return nil, err
 	}
 	if len(absent) > 0 {
-		j.note("tool_unknown", "the run continues without %s of the program that started it", strings.Join(absent, ", "))
+		r.note("tool_unknown", "the run continues without %s of the program that started it", strings.Join(absent, ", "))
 	}
-	j.limited = agent.Limits{MaxTurns: o.MaxTurns, MaxTokens: o.MaxTokens}
-	return j, nil
+	r.limited = agent.Limits{MaxTurns: o.MaxTurns, MaxTokens: o.MaxTokens}
+	return r, nil
 }
 
 // goOn starts the next run of a session whose last run failed or was canceled. The conversation is

@@ -53,7 +53,7 @@ type Run struct {
 	anyLevel  bool            // the operator takes any isolation it gives
 	limits    sandbox.Limits  // of programs; zero fields are the defaults
 	exact     *exectool.Host  // which scripts run on this machine itself; nil: none
-	owned     []io.Closer     // of all these, what closes with the job: a child has the rest from its parent
+	owned     []io.Closer     // of all these, what closes with the run: a child has the rest from its parent
 
 	folder   *run.Folder
 	log      record.Log // of the folder, and of whoever watches
@@ -75,7 +75,7 @@ type Run struct {
 	trusted bool            // its record, whoever wrote it
 }
 
-// surface is what a job needs beyond a run: the tools that a server adds, and the source of its
+// surface is what only some runs need: the tools that a server adds, and the source of its
 // skills.
 type surface struct {
 	tools    []metier.Tool
@@ -93,48 +93,48 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 	}
 	told := &notices{to: h.Notify}
 	h.Notify = told.add
-	j := &Run{e: e, issued: &issued{}, launch: l, op: p.op, settings: s, origins: p.origins, model: p.model, custom: p.custom, hooks: h, notices: told, from: cmp.Or(p.surface, "engine"), view: e.Finder().View(s, l.Workspace)}
+	r := &Run{e: e, issued: &issued{}, launch: l, op: p.op, settings: s, origins: p.origins, model: p.model, custom: p.custom, hooks: h, notices: told, from: cmp.Or(p.surface, "engine"), view: e.Finder().View(s, l.Workspace)}
 	defer func() {
 		if err != nil {
-			err = closed(j.letGo(), err)
+			err = closed(r.letGo(), err)
 		}
 	}()
-	if err := j.connect(ctx); err != nil {
+	if err := r.connect(ctx); err != nil {
 		return nil, err
 	}
-	if p.skills != nil && j.host == nil {
+	if p.skills != nil && r.host == nil {
 		if err := p.skills.check(e, p); err != nil {
 			return nil, err
 		}
-		j.shared, j.snapshot = p.skills, p.skills.snapshot
-	} else if j.snapshot, err = j.scanSkills(ctx); err != nil {
+		r.shared, r.snapshot = p.skills, p.skills.snapshot
+	} else if r.snapshot, err = r.scanSkills(ctx); err != nil {
 		return nil, err
 	}
-	j.disk = j.snapshot
-	if err := CheckHarnesses(ctx, j.snapshot, l.Roots); err != nil {
+	r.disk = r.snapshot
+	if err := CheckHarnesses(ctx, r.snapshot, l.Roots); err != nil {
 		return nil, err
 	}
-	if _, err := j.typed(j.launch.Prompt); err != nil && !l.resumed {
+	if _, err := r.typed(r.launch.Prompt); err != nil && !l.resumed {
 		return nil, err
 	}
 	if !l.resumed {
-		if err := j.approve(ctx, l.Named); err != nil {
+		if err := r.approve(ctx, l.Named); err != nil {
 			return nil, err
 		}
 	}
 	if l.runs() {
-		if err := j.openSandbox(); err != nil {
+		if err := r.openSandbox(); err != nil {
 			return nil, err
 		}
-		j.noteApprovals()
+		r.noteApprovals()
 	}
-	j.protected = e.protected(l, j.op, s.Operator.Discover, j.shared)
-	j.workspace, err = filetool.OpenWorkspace(l.Workspace, &filetool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: e.Env.Home(), Protected: j.protected, Denied: e.closed(l, j.op.Secrets)})
+	r.protected = e.protected(l, r.op, s.Operator.Discover, r.shared)
+	r.workspace, err = filetool.OpenWorkspace(l.Workspace, &filetool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: e.Env.Home(), Protected: r.protected, Denied: e.closed(l, r.op.Secrets)})
 	if err != nil {
 		return nil, err
 	}
-	j.owned = append(j.owned, j.workspace)
-	return j, nil
+	r.owned = append(r.owned, r.workspace)
+	return r, nil
 }
 
 // openSandbox opens the sandbox for the launch's programs.
@@ -153,7 +153,7 @@ func (r *Run) openSandbox() (err error) {
 	return err
 }
 
-// tools returns the tools of the job: file tools, those that run programs or read pages, and those
+// tools returns the tools of the run: file tools, those that run programs or read pages, and those
 // of servers.
 func (r *Run) tools() []metier.Tool {
 	return slices.Concat(r.files(), r.byPath(), r.programs(), r.pages(), r.served(), r.delegation(), r.custom.Tools)
@@ -345,7 +345,7 @@ func (r *Run) Close(ctx context.Context) error {
 	return errors.Join(append(errs, r.letGo())...)
 }
 
-// letGo closes what the job owns, in reverse order.
+// letGo closes what the run owns, in reverse order.
 func (r *Run) letGo() error {
 	var errs []error
 	for _, c := range slices.Backward(r.owned) {

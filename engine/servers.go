@@ -207,8 +207,8 @@ func (e *Engine) OpenServers(ctx context.Context, files []string, workspace stri
 	if err != nil {
 		return nil, err
 	}
-	j := &Run{e: e, launch: Launch{Workspace: workspace, Roots: roots}}
-	return e.OpenHost(ctx, servers, &host.Options{Dir: workspace, Cache: j.serverCache()})
+	r := &Run{e: e, launch: Launch{Workspace: workspace, Roots: roots}}
+	return e.OpenHost(ctx, servers, &host.Options{Dir: workspace, Cache: r.serverCache()})
 }
 
 // ServerMounts returns the roots of servers: those with skills, and those with something to report.

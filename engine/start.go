@@ -13,31 +13,31 @@ import (
 
 // Check finds problems with a plan before it is started.
 func (e *Engine) Check(ctx context.Context, p *Plan) error {
-	j, err := e.prepare(ctx, p, Hooks{Notify: func(Notice) {}})
+	r, err := e.prepare(ctx, p, Hooks{Notify: func(Notice) {}})
 	if err != nil {
 		return err
 	}
-	return errors.Join(j.known(), j.Close(ctx))
+	return errors.Join(r.known(), r.Close(ctx))
 }
 
 // Start opens a run with an ID of [Engine.RunID]. If an error occurs after the record
 // was created, Start also returns the run. It is closed, and its record can be resumed.
 func (e *Engine) Start(ctx context.Context, p *Plan, id string, h Hooks) (*Run, error) {
-	j, err := e.prepare(ctx, p, h)
+	r, err := e.prepare(ctx, p, h)
 	if err != nil {
 		return nil, err
 	}
-	if err := j.known(); err != nil {
-		return nil, closed(j.Close(context.WithoutCancel(ctx)), err)
+	if err := r.known(); err != nil {
+		return nil, closed(r.Close(context.WithoutCancel(ctx)), err)
 	}
-	folder, err := e.CreateRecord(ctx, p.launch.Workspace, p.launch.Artifacts, id, j.secrets...)
+	folder, err := e.CreateRecord(ctx, p.launch.Workspace, p.launch.Artifacts, id, r.secrets...)
 	if err != nil {
-		return nil, closed(j.Close(context.WithoutCancel(ctx)), err)
+		return nil, closed(r.Close(context.WithoutCancel(ctx)), err)
 	}
-	if err := j.open(ctx, folder); err != nil {
-		return j, closed(j.Close(context.WithoutCancel(ctx)), err)
+	if err := r.open(ctx, folder); err != nil {
+		return r, closed(r.Close(context.WithoutCancel(ctx)), err)
 	}
-	return j, nil
+	return r, nil
 }
 
 // ID returns the ID of the run.

@@ -216,7 +216,7 @@ func (l Launch) childrenAtOnce() int {
 	return l.Subagents.Parallel
 }
 
-// delegation returns the tools with which the job's model starts children.
+// delegation returns the tools with which the run's model starts children.
 func (r *Run) delegation() []metier.Tool {
 	s := r.launch.Subagents
 	if !s.may() || !slices.Contains(r.launch.Tools, settings.ToolDelegateTask) {
