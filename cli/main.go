@@ -1,6 +1,6 @@
-// Package cli implements the metier command: one file per command, and the code that connects the
-// implementations. Main takes all its inputs as arguments, so a test can run the whole program in
-// its own process.
+// Package cli implements the metier command: one file per command. It parses flags and prints what
+// package engine returns. Main takes all its inputs as arguments, so a test can run the whole
+// program in its own process.
 package cli
 
 import (

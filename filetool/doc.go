@@ -6,7 +6,7 @@
 // beneath a folder handle with no symlink followed, so the path that was judged
 // is the path that is opened. There is no check on spelling alone.
 //
-// Reads of skill folders go through the session (Scope.Read, Scope.Activate),
+// Reads of skill folders go through the call (ToolContext.Read, ToolContext.Activate),
 // which applies the settings of reads and records them. Writes state what was
 // there and what will be (Facts.Intent), so that after a crash an act that
 // happened can be told from one that did not.
