@@ -69,10 +69,8 @@ func (t *funcTool[In, Out]) decode(args json.RawMessage) (in In, err error) {
 	return in, nil
 }
 
-// Spec implements [Tool].
 func (t *funcTool[In, Out]) Spec(context.Context, *Session) (Spec, bool) { return t.spec, true }
 
-// Facts implements [Tool].
 func (t *funcTool[In, Out]) Facts(_ context.Context, _ *Session, args json.RawMessage) (Facts, error) {
 	if _, err := t.decode(args); err != nil {
 		return Facts{}, err
@@ -80,7 +78,6 @@ func (t *funcTool[In, Out]) Facts(_ context.Context, _ *Session, args json.RawMe
 	return Facts{Request: policy.Request{Effect: t.spec.Effect}}, nil
 }
 
-// Invoke implements [Tool].
 func (t *funcTool[In, Out]) Invoke(ctx context.Context, x *ToolContext) (Result, error) {
 	in, err := t.decode(x.call.Args)
 	if err != nil {

@@ -160,7 +160,6 @@ func (n *Snapshot) Explain(sk Skill, c Catalog, denied []string) Explanation {
 // returns more details, and is slower.
 func (n *Snapshot) Rule(sk *Skill) string { return n.decisive(sk).Code }
 
-// reasoned returns the reason and the fix of a finding.
 func reasoned(d Diagnostic) (reason, fix string) {
 	r, _ := diagcodes.Of(d.Code)
 	parts := slices.DeleteFunc([]string{r.Why, d.Detail}, func(s string) bool { return s == "" })

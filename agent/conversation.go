@@ -77,7 +77,6 @@ func (c *conversation) note(line string) {
 	}
 }
 
-// digest returns the digest of the lines.
 func (c *conversation) digest() string {
 	if c.sum == nil {
 		c.sum = digest.New()

@@ -26,7 +26,6 @@ func completeEndpoint(_ *cobra.Command, _ []string, typed string) ([]cobra.Compl
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// servedEndpoint is an open endpoint.
 type servedEndpoint struct {
 	name   string
 	server *serve.Server

@@ -152,7 +152,6 @@ func (a *app) showProfile(name string, origins settings.Origins) error {
 	return nil
 }
 
-// allValues returns the permitted values of a setting.
 func allValues(r settings.Row) []string {
 	out := slices.Clone(r.Values)
 	if r.Empty != "" && !slices.Contains(out, r.Empty) {

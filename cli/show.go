@@ -165,7 +165,6 @@ func shownOf(snap *metier.Snapshot, sk metier.Skill) shownSkill {
 	return out
 }
 
-// showPage prints the page of a skill.
 func (a *app) showPage(s shownSkill, sk metier.Skill) {
 	front := sk.Head.Front
 	t := table{width: 0}

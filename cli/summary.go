@@ -13,7 +13,6 @@ import (
 // Conditions of --fail-on.
 const failOnDenied = "denied"
 
-// failOnValues are the values of --fail-on.
 var failOnValues = []string{failOnDenied}
 
 // checkFailOn splits the values of --fail-on, which are lists.

@@ -192,7 +192,6 @@ func describeCost(micro *int64) string {
 	return fmt.Sprintf(", $%.4f", float64(*micro)/1e6)
 }
 
-// elapsed formats a duration.
 func elapsed(d time.Duration) string {
 	if d < 10*time.Second {
 		return fmt.Sprintf("%.1fs", d.Seconds())

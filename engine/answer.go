@@ -92,7 +92,6 @@ func Gone(raw json.RawMessage) bool {
 	return json.Unmarshal(raw, &c) == nil && (c.Altered || c.Erased) && c.Digest != ""
 }
 
-// pickQuestion finds the open question to answer.
 func pickQuestion(ctx context.Context, folder *run.Folder, status string, open []run.Pending, a AnswerRequest) (run.Pending, error) {
 	var none run.Pending
 	var found []run.Pending

@@ -197,7 +197,6 @@ func (c Custom) specs(ctx context.Context) ([]metier.Spec, error) {
 	return out, nil
 }
 
-// names returns the names of the custom tools.
 func (c Custom) names(ctx context.Context) ([]string, error) {
 	specs, err := c.specs(ctx)
 	var out []string

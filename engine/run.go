@@ -277,7 +277,6 @@ func isActive(st metier.State, id string) bool {
 	return slices.ContainsFunc(st.Active, func(a metier.Activation) bool { return a.SkillID == id })
 }
 
-// drive runs the agent to its end.
 func (r *Run) drive(ctx context.Context, watch func(agent.Progress)) (agent.Outcome, error) {
 	l := r.launch
 	spec := l.Spec

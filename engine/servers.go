@@ -184,7 +184,6 @@ func (e *Engine) OpenHost(ctx context.Context, servers []host.Server, o *host.Op
 	return host.Open(ctx, servers, o)
 }
 
-// served returns the tools of servers.
 func (r *Run) served() []metier.Tool {
 	if r.host == nil {
 		return nil

@@ -23,12 +23,10 @@ func withheld(scripts string) []metier.Tool {
 	return out
 }
 
-// Spec implements metier.Tool.
 func (t withheldTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 	return metier.Spec{ToolSpec: model.ToolSpec{Name: t.name}, Canonical: t.canonical, Effect: policy.SideEffect}, false
 }
 
-// Facts implements metier.Tool.
 func (withheldTool) Facts(context.Context, *metier.Session, json.RawMessage) (metier.Facts, error) {
 	return metier.Facts{Request: policy.Request{Effect: policy.SideEffect}}, nil
 }

@@ -192,7 +192,6 @@ type detail struct {
 	Location    string `json:"location,omitempty"` // of a redirect that was not followed
 }
 
-// show makes the result of an answer.
 func show(x *metier.ToolContext, a call, got answer, ev *event.PageFetched) (metier.Result, error) {
 	d := detail{URL: a.URL, FinalURL: got.at.String(), Status: got.status, Size: int64(len(got.body)), Digest: digest.Bytes(got.body), Cut: got.more, Location: got.to}
 	ev.Digest, ev.Size, ev.Truncated = d.Digest, d.Size, d.Cut
@@ -256,7 +255,6 @@ func result(got answer, text, code string, d detail) (res metier.Result, err err
 	return res, err
 }
 
-// fault is an error of a call.
 func fault(k metier.Kind, code, hint, format string, a ...any) error {
 	return &metier.Error{Op: settings.ToolWebFetch, Kind: k, Code: code, Hint: hint, Err: fmt.Errorf(format, a...)}
 }

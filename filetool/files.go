@@ -235,7 +235,6 @@ func readIntent(raw json.RawMessage) (i intent) {
 // missing is the error for a required argument that is not there.
 func missing(name string) error { return metier.InvalidArguments("%s is missing", name) }
 
-// result is a success.
 func (f files) result(name, s string, detail any) metier.Result {
 	r := metier.Text(s)
 	r.Detail, _ = json.Marshal(detail) // plain data

@@ -35,7 +35,6 @@ func (t listTool) what(ctx context.Context, s *metier.Session, raw json.RawMessa
 	return find(ctx, s, a.Path, "", skillsDir, refsDir)
 }
 
-// Facts implements metier.Tool.
 func (t listTool) Facts(ctx context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {
 	if _, err := t.what(ctx, s, raw); metier.KindOf(err) == metier.Invalid {
 		return metier.Facts{}, err
@@ -43,7 +42,6 @@ func (t listTool) Facts(ctx context.Context, s *metier.Session, raw json.RawMess
 	return metier.Facts{Request: policy.Request{Effect: policy.Read}}, nil
 }
 
-// Invoke implements metier.Tool.
 func (t listTool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Result, error) {
 	p, err := t.what(ctx, x.Session(), x.Call().Args)
 	if err != nil {

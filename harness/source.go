@@ -82,7 +82,6 @@ func (s *Source) List(ctx context.Context) iter.Seq2[*metier.Head, error] {
 	}
 }
 
-// head returns the listed head of a node.
 func (s *Source) head(ctx context.Context, h *Harness, n *Node) metier.Head {
 	if n.Skill() && n.File != "" {
 		b, err := s.files.Open(ctx, n.Path)
@@ -165,7 +164,6 @@ type bundle struct {
 	once sync.Once
 }
 
-// Head implements metier.Bundle.
 func (b *bundle) Head() metier.Head { return b.s.head(context.Background(), b.h, b.n) }
 
 // Close implements metier.Bundle.
@@ -222,7 +220,6 @@ const (
 	maxFileBytes = 256 << 20
 )
 
-// Manifest implements metier.Bundle.
 func (b *bundle) Manifest(ctx context.Context) (m metier.Manifest, err error) {
 	var names []string
 	switch {

@@ -124,7 +124,6 @@ func (t loader) what(ctx context.Context, s *metier.Session, raw json.RawMessage
 // hollow reports whether the entry has no file to read, only a list of its content.
 func (p location) hollow() bool { return p.node.File == "" && p.file == "" }
 
-// Invoke implements metier.Tool.
 func (t loader) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Result, error) {
 	p, sk, err := t.what(ctx, x.Session(), x.Call().Args)
 	switch {

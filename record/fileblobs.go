@@ -472,7 +472,6 @@ func checkSize(path string, data []byte) error {
 	return nil
 }
 
-// checkBlob checks that data matches r.
 func checkBlob(path string, r Ref, data []byte) error {
 	if int64(len(data)) != r.Size || digest.Bytes(data) != r.Digest {
 		return &Error{Code: CodeBlobAltered, Path: path, Detail: fmt.Sprintf("%s: %d bytes that are not those", r.Digest, len(data)), Err: ErrAltered}

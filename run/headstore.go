@@ -84,7 +84,6 @@ func Known(root, id string, o *Options) bool {
 	return err == nil && info.Size() > 0
 }
 
-// headsFile returns the path of the file of heads.
 func (f *Folder) headsFile() (string, error) {
 	abs, err := filepath.Abs(f.dir)
 	if err != nil {

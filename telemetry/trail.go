@@ -182,7 +182,6 @@ func (l *trail) parent() context.Context {
 	return l.root.ctx
 }
 
-// start opens the span of an op.
 func (l *trail) start(id, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) open {
 	if o, is := l.ops[id]; is {
 		return o

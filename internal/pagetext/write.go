@@ -365,7 +365,6 @@ func (w *writer) newline() {
 	w.buf = append(w.buf, w.prefix...)
 }
 
-// done returns the text.
 func (w *writer) done() string {
 	return strings.ToValidUTF8(strings.TrimSpace(string(w.buf)), "\uFFFD")
 }

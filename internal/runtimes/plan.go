@@ -59,7 +59,6 @@ func unsupported(hint, format string, a ...any) error {
 	return &Refusal{Code: CodeUnsupported, Text: fmt.Sprintf(format, a...), Hint: hint}
 }
 
-// runtime is a runtime for scripts.
 type runtime struct {
 	name     string
 	bases    []string // its names in a shebang

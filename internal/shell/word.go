@@ -183,7 +183,6 @@ func counts(stmts []*syntax.Stmt) bool {
 // counters are the programs that counts supports.
 var counters = set("nproc date wc")
 
-// set returns the set of the words in a text.
 func set(words string) map[string]bool {
 	out := map[string]bool{}
 	for w := range strings.FieldsSeq(words) {

@@ -163,7 +163,6 @@ func (c *connection) worded(v any) any {
 	return v
 }
 
-// Spec implements metier.Tool.
 func (t *tool) Spec(context.Context, *metier.Session) (metier.Spec, bool) { return t.spec, true }
 
 // Facts implements metier.Tool. The effect is what the operator declared, or else a side effect.
@@ -202,7 +201,6 @@ func skillContext(active []event.SkillRef) []skill {
 	return out
 }
 
-// Invoke implements metier.Tool.
 func (t *tool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Result, error) {
 	parent := ctx
 	ctx, cancel := context.WithTimeout(ctx, t.c.server.call())

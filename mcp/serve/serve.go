@@ -109,7 +109,6 @@ func (b *backend) Blocks(t policy.Tier) bool {
 	return metier.BlocksInjection(b.run.Settings().Activate.Injection, t)
 }
 
-// Open implements server.Backend.
 func (b *backend) Open(ctx context.Context, c server.Client, snapshot func(context.Context) (*metier.Snapshot, error)) (*metier.Session, func() error, error) {
 	ctx = context.WithoutCancel(ctx) // the session outlives the request that opens it
 	o := engine.SessionOptions{Tools: server.Tools(), Snapshot: snapshot, Like: b.own, ID: b.guests.id, Output: func(call, _ string, p []byte) {

@@ -108,7 +108,6 @@ func (f fields) string(key string) (s string) {
 	return s
 }
 
-// object returns the assembled fields.
 func (f fields) object() wire.Object {
 	o := wire.Object{}
 	for k, v := range f {

@@ -28,7 +28,6 @@ const firstFree, free = 2_000_000_000, 100_000_000
 // extent is a line of a uid_map: IDs in this namespace, and what they map to outside.
 type extent struct{ first, outside, count uint64 }
 
-// chooseIDs chooses the IDs of programs.
 func chooseIDs(euid, egid int, uidMap, gidMap, setgroups []byte) (ids, error) {
 	self := ids{uid: euid, gid: egid}
 	if euid != 0 {

@@ -186,7 +186,6 @@ func (b *bundle) Open(ctx context.Context, file string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// Manifest implements metier.Bundle.
 func (b *bundle) Manifest(ctx context.Context) (metier.Manifest, error) {
 	var m metier.Manifest
 	note := func(p, code, detail string) {

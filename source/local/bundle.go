@@ -27,7 +27,6 @@ type bundle struct {
 	once sync.Once
 }
 
-// Head implements metier.Bundle.
 func (b *bundle) Head() metier.Head { return b.head() }
 
 // Close implements metier.Bundle. Files opened before stay open.
