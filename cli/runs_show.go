@@ -246,8 +246,7 @@ func (a *app) showTranscript(t run.Transcript) error {
 func messageText(m run.Message) string {
 	var parts []model.Part
 	if json.Unmarshal(m.Content, &parts) != nil {
-		var gap run.Gap
-		if json.Unmarshal(m.Content, &gap) == nil && gap.Digest != "" {
+		if gap, ok := run.GapIn(m.Content); ok {
 			if gap.Altered {
 				return "[the content is not what its digest names: " + gap.Digest + "]"
 			}

@@ -63,7 +63,7 @@ func (e *Engine) answerIn(ctx context.Context, folder *run.Folder, a AnswerReque
 		return q, ans, err
 	}
 	q = e.childQuestion(ctx, folder.Dir(), q, false)
-	if a.Allow && (Gone(q.Text) || Gone(q.Args)) {
+	if a.Allow && (gone(q.Text) || gone(q.Args)) {
 		return q, ans, &metier.Error{Op: "answer", Path: folder.Dir(), Kind: metier.Drift, Code: "question_unreadable", Hint: "'metier audit verify " + folder.ID() + "' shows what changed; answer no, or start a new run",
 			Err: fmt.Errorf("the record no longer contains the text of question %s, so it cannot be answered with yes", q.ID)}
 	}
@@ -83,13 +83,10 @@ func (e *Engine) answerIn(ctx context.Context, folder *run.Folder, a AnswerReque
 	return q, ans, nil
 }
 
-// Gone reports whether recorded content was erased or altered. The placeholder names its digest.
-func Gone(raw json.RawMessage) bool {
-	var c struct {
-		Altered, Erased bool
-		Digest          string
-	}
-	return json.Unmarshal(raw, &c) == nil && (c.Altered || c.Erased) && c.Digest != ""
+// gone reports whether recorded content was erased or altered.
+func gone(raw json.RawMessage) bool {
+	_, gap := run.GapIn(raw)
+	return gap
 }
 
 func pickQuestion(ctx context.Context, folder *run.Folder, status string, open []run.Pending, a AnswerRequest) (run.Pending, error) {

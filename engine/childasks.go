@@ -45,7 +45,7 @@ func (e *Engine) childQuestion(ctx context.Context, dir string, q run.Pending, t
 		dir, q = filepath.Join(run.ChildrenOf(dir), q.Child), inner
 	}
 	out.Tool, out.Args, out.Text = q.Tool, q.Args, q.Text
-	if Gone(q.Text) {
+	if gone(q.Text) {
 		return out
 	}
 	named, err := json.Marshal(run.Text(q.Text) + "\n" + labelSubagent + ": " + termtext.Line(profile+" "+strings.Join(chain, "/")))
@@ -100,7 +100,7 @@ func (r *Run) asked(ctx context.Context, q agent.Question) (run.Pending, error) 
 		return p, err
 	}
 	p = r.e.childQuestion(ctx, r.folder.Dir(), p, r.trusted)
-	if Gone(p.Text) || Gone(p.Args) {
+	if gone(p.Text) || gone(p.Args) {
 		return p, &metier.Error{Op: "ask", Path: r.folder.Dir(), Kind: metier.Drift, Code: "question_unreadable", Err: errors.New("the record of a subagent does not hold what it asks")}
 	}
 	return p, nil

@@ -27,7 +27,7 @@ func (e *Engine) Replay(ctx context.Context, f *run.Folder, named []string) (r r
 // it was started with. If the record has no roots, there is nothing to compare, and note reports
 // that.
 func (e *Engine) skillsNow(ctx context.Context, f *run.Folder, named []string) (now run.Now, note string, err error) {
-	l, err := ReadLaunch(ctx, f)
+	l, err := readLaunch(ctx, f)
 	switch {
 	case err == nil:
 	case metier.KindOf(err) != metier.Invalid:

@@ -306,8 +306,8 @@ func readPast(ctx context.Context, folder *run.Folder) (past, error) {
 	return p, nil
 }
 
-// ReadLaunch reads what the run was started with.
-func ReadLaunch(ctx context.Context, folder *run.Folder) (Launch, error) {
+// readLaunch reads what the run was started with.
+func readLaunch(ctx context.Context, folder *run.Folder) (Launch, error) {
 	p, err := readPast(ctx, folder)
 	return p.launch, err
 }
@@ -335,7 +335,7 @@ func (p past) recovered() (out []Notice) {
 
 // ofParent returns an error for a subagent, which only its parent can resume.
 func ofParent(ctx context.Context, folder *run.Folder) error {
-	l, err := ReadLaunch(ctx, folder)
+	l, err := readLaunch(ctx, folder)
 	if err != nil || l.Child == nil {
 		return nil // what cannot be read is told elsewhere
 	}

@@ -19,6 +19,12 @@ type Gap struct {
 	Digest  string `json:"digest"`
 }
 
+// GapIn returns the Gap that content from a record is, if it is one.
+func GapIn(raw json.RawMessage) (g Gap, ok bool) {
+	err := json.Unmarshal(raw, &g)
+	return g, err == nil && (g.Erased || g.Altered) && g.Digest != ""
+}
+
 // contents reads blobs for the artifacts of one call. It keeps the first error and then reads
 // nothing more, so that callers check err once, at the end.
 type contents struct {
