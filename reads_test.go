@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"metier"
@@ -131,7 +132,9 @@ func TestChangedFileIsReadAndReported(t *testing.T) {
 		w := opened(t, profile, guide())
 		w.activate("guide")
 		w.put("skills/guide/references/a.md", "canary-REFERENCE")
-		r := reading(t, w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"}))
+		o := w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"})
+		mentions(t, o.Text(), `size="16" changed="true" indexed-size="16"`)
+		r := reading(t, o)
 		if r.Matches == nil || *r.Matches || len(r.Diagnostics) != 1 {
 			t.Errorf("output: %+v", r)
 		}
@@ -151,6 +154,11 @@ func TestResourceToolIsADefaultReadTool(t *testing.T) {
 		}
 		if s, offered := w.spec(resourceCall); !offered || s.Effect != policy.Read || s.Name != resourceCall {
 			t.Errorf("offered %v: %+v", offered, s)
+		}
+		w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"})
+		want := []policy.Effect{policy.Read, policy.Read}
+		if diff := cmp.Diff(want, []policy.Effect{last[event.PolicyDecided](w).Effect, last[event.ToolCallStarted](w).Effect}); diff != "" {
+			t.Errorf("effects of a call (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -199,6 +207,9 @@ func TestResourceArgumentsAreStrict(t *testing.T) {
 		"unknown key":        {"skill": "guide", "path": "references/a.md", "encoding": "utf-8"},
 		"another's offset":   {"skill": "guide", "path": "references/a.md", "offset": 1},
 		"another's skillId":  {"skillId": "skills:guide", "path": "references/a.md"},
+		"skill and skillId":  {"skill": "guide", "skillId": "skills:guide", "path": "references/a.md"},
+		"empty skillId":      {"skill": "guide", "skillId": "", "path": "references/a.md"},
+		"offset of zero":     {"skill": "guide", "path": "references/a.md", "offset": 0},
 		"text as number":     {"skill": "guide", "path": "references/a.md", "maxBytes": "7"},
 		"fraction":           {"skill": "guide", "path": "references/a.md", "maxBytes": 1.5},
 		"negative":           {"skill": "guide", "path": "references/a.md", "maxBytes": -1},
@@ -216,6 +227,15 @@ func TestResourceArgumentsAreStrict(t *testing.T) {
 		}
 		if o := w.fails("invalid_arguments", resourceCall, bad); t.Failed() {
 			t.Fatalf("%s: %s", name, o.Text())
+		}
+	}
+	for _, more := range []string{` {}`, ` 1`, `}`, `,`} {
+		o, err := w.Call(t.Context(), metier.Call{ID: "more" + more, Tool: resourceCall, Args: json.RawMessage(`{"skill":"guide","path":"references/a.md"}` + more)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff("invalid_arguments", o.Code()); diff != "" {
+			t.Errorf("%q after the arguments (-want +got):\n%s", more, diff)
 		}
 	}
 	var into struct {

@@ -49,12 +49,29 @@ func skillTools(set settings.Settings) []Tool {
 // DecodeArgs reads a tool's arguments as strictly as the schema it was shown
 // with: one JSON object, no key that is unknown, there twice or spelled in
 // another case, no null, no wrong type, nothing after it. into points to a flat
-// struct. The error has Kind Invalid and names the key.
-func DecodeArgs(raw json.RawMessage, into any) error {
-	if err := strictjson.Decode(raw, into); err != nil {
+// struct. without lists keys of it that the schema does not have; they are
+// unknown, also with an empty value. The error has Kind Invalid and names the key.
+func DecodeArgs(raw json.RawMessage, into any, without ...string) error {
+	if err := strictjson.Decode(raw, into, without...); err != nil {
 		return InvalidArguments("%w", err)
 	}
 	return nil
+}
+
+// decode is DecodeArgs for the skill tools. Their schemas have some keys only with
+// certain settings.
+func (s *Session) decode(raw json.RawMessage, into any) error {
+	var without []string
+	if !s.byID() {
+		without = append(without, "skillId")
+	}
+	if !s.cfg.ToolsOnly {
+		without = append(without, "offset")
+	}
+	if s.enveloped() {
+		without = append(without, "file_path")
+	}
+	return DecodeArgs(raw, into, without...)
 }
 
 type loadArgs struct {
@@ -130,23 +147,17 @@ func (s *Session) Identify(field, name, id string) (string, error) {
 
 var offsetSchema = map[string]any{"type": "integer", "minimum": 0, "description": "Offset to continue from, as given in the previous part."}
 
-// offset checks an offset argument, which is known only where replies have pages.
-func (s *Session) offset(n int64) error {
-	switch {
-	case n != 0 && !s.cfg.ToolsOnly:
-		return InvalidArguments(`unknown field "offset"`)
-	case n < 0:
+// checkOffset checks an offset argument.
+func checkOffset(n int64) error {
+	if n < 0 {
 		return InvalidArguments("offset is negative")
 	}
 	return nil
 }
 
 func (loadTool) args(s *Session, raw json.RawMessage) (a loadArgs, err error) {
-	if err := DecodeArgs(raw, &a); err != nil {
+	if err := s.decode(raw, &a); err != nil {
 		return a, err
-	}
-	if a.FilePath != "" && s.enveloped() {
-		return a, InvalidArguments(`unknown field "file_path"`)
 	}
 	a.Name, err = s.Identify("name", a.Name, a.SkillID)
 	return a, err
@@ -157,7 +168,7 @@ func (t loadTool) Facts(ctx context.Context, s *Session, raw json.RawMessage) (F
 	if err != nil {
 		return Facts{}, err
 	}
-	if err := s.offset(a.Offset); err != nil {
+	if err := checkOffset(a.Offset); err != nil {
 		return Facts{}, err
 	}
 	return Facts{Request: policy.Request{Effect: policy.Read, Skill: s.subject(ctx, a.Name, a.FilePath)}}, nil
@@ -368,17 +379,17 @@ func (t resourceTool) args(s *Session, raw json.RawMessage) (readArgs, error) {
 	field := "skill"
 	if s.enveloped() && !t.operator {
 		var e envelopeReadArgs
-		if err := DecodeArgs(raw, &e); err != nil {
+		if err := s.decode(raw, &e); err != nil {
 			return a, err
 		}
 		field, a = "name", readArgs{Skill: e.Name, SkillID: e.SkillID, Path: e.Path, Offset: e.Offset}
-	} else if err := DecodeArgs(raw, &a); err != nil {
+	} else if err := s.decode(raw, &a); err != nil {
 		return a, err
 	}
 	if a.MaxBytes != nil && *a.MaxBytes < 1 {
 		return a, InvalidArguments("maxBytes is less than 1")
 	}
-	if err := s.offset(a.Offset); err != nil {
+	if err := checkOffset(a.Offset); err != nil {
 		return a, err
 	}
 	var err error

@@ -89,7 +89,11 @@ type byPath struct {
 func (t scriptTool) decode(ctx context.Context, s *metier.Session, raw json.RawMessage) (Script, error) {
 	var a Script
 	if t.ByPath == nil {
-		err := metier.DecodeArgs(raw, &a)
+		var without []string
+		if !t.View.None() {
+			without = append(without, "skillId")
+		}
+		err := metier.DecodeArgs(raw, &a, without...)
 		if err == nil {
 			a.Skill, err = s.Identify("skill", a.Skill, a.ID)
 		}

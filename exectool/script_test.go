@@ -176,7 +176,8 @@ func TestScriptArguments(t *testing.T) {
 	}
 	type m = map[string]any
 	for name, args := range map[string]m{"no skill": {"path": "scripts/a.sh"}, "unknown key": {"skill": "demo", "path": "scripts/a.sh", "env": m{}}, "stdin": {"skill": "demo", "path": "scripts/a.sh", "stdin": "x"},
-		"a number": {"skill": "demo", "path": 1}, "args as text": {"skill": "demo", "path": "scripts/a.sh", "args": "x"}, "args of numbers": {"skill": "demo", "path": "scripts/a.sh", "args": []int{1}},
+		"empty skillId": {"skill": "demo", "path": "scripts/a.sh", "skillId": ""},
+		"a number":      {"skill": "demo", "path": 1}, "args as text": {"skill": "demo", "path": "scripts/a.sh", "args": "x"}, "args of numbers": {"skill": "demo", "path": "scripts/a.sh", "args": []int{1}},
 		"no time": {"skill": "demo", "path": "scripts/a.sh", "timeoutMs": 0}, "half a time": {"skill": "demo", "path": "scripts/a.sh", "timeoutMs": 1.5}, "time as text": {"skill": "demo", "path": "scripts/a.sh", "timeoutMs": "1"},
 		"cwd is a list": {"skill": "demo", "path": "scripts/a.sh", "cwd": []string{}}, "NUL": {"skill": "demo", "path": "scripts/a.sh", "args": []string{"\x00"}}, "null": {"skill": nil, "path": "scripts/a.sh"},
 		"too much": {"skill": "demo", "path": "scripts/a.sh", "args": []string{strings.Repeat("x", 200_000)}}} {

@@ -16,12 +16,12 @@ import (
 )
 
 // Decode decodes one object into the flat struct that into points to. It fails for a key that is
-// unknown, duplicate, in a different case, null, or of the wrong type, and names that key. Text
-// after the object is an error, too.
-func Decode(raw json.RawMessage, into any) error {
+// unknown, duplicate, in a different case, null, or of the wrong type, and names that key. The keys
+// in without are unknown too, although the struct has them. Text after the object is an error, too.
+func Decode(raw json.RawMessage, into any, without ...string) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
-	err := checkKeys(raw, into)
+	err := checkKeys(raw, into, without)
 	if err == nil {
 		err = d.Decode(into)
 	}
@@ -37,7 +37,7 @@ func Decode(raw json.RawMessage, into any) error {
 }
 
 // checkKeys rejects what encoding/json accepts: keys in a different case, duplicate keys, and null.
-func checkKeys(raw json.RawMessage, into any) error {
+func checkKeys(raw json.RawMessage, into any, without []string) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return errors.New("the arguments are not an object")
@@ -47,6 +47,9 @@ func checkKeys(raw json.RawMessage, into any) error {
 	for i := range fields.NumField() {
 		name, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
 		known[cmp.Or(name, fields.Field(i).Name)] = true
+	}
+	for _, name := range without {
+		delete(known, name)
 	}
 	seen := map[string]bool{}
 	for d.More() {
