@@ -374,6 +374,7 @@ func TestSkillsThatModelsMayNotLoadAreNotTold(t *testing.T) {
 		silent(t, w.Catalog(t.Context()).Text+spec.Description, "quiet", "quoted")
 		w.fails("skill_not_found", "load_skill", args{"name": "quiet"})
 		w.fails("skill_not_found", "load_skill", args{"name": "skills:quiet"})
+		w.fails("skill_not_found", resourceCall, args{"skill": "quiet", "path": "SKILL.md"})
 		for tool, a := range map[string]args{"search_skills": {"query": "testing"}, "list_skills": {}} {
 			if slices.Contains(w.set.Tools.Default, tool) {
 				text := w.works(tool, a).Text()
@@ -608,6 +609,26 @@ func TestNamesMatchAfterTrimAndLowerCase(t *testing.T) {
 	w.refusal("skills.readFile", args{"name": "my  skill", "path": "references/a.md"})
 	w = opened(t, project, map[string]string{"skills/apples/SKILL.md": skillFile("Äpfel", "The body of apples.\n")})
 	mentions(t, w.works("skills.load", args{"name": "\näPFEL "}).Text(), "The body of apples.")
+	for name, want := range map[string]int{" ÄPFEL\t": 1, "apfel": 0} { // as show and explain look skills up
+		if diff := cmp.Diff(want, len(w.Snapshot().Entries(name))); diff != "" {
+			t.Errorf("entries of %q (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// Names that differ only in case are one name: the skill of the first root has it.
+//
+// req: E-046
+func TestBuild_NamesThatDifferInCaseAreOneName(t *testing.T) {
+	t.Parallel()
+	for _, profile := range []string{project, settings.DefaultProfile} {
+		w := newFixture(t, profile, map[string]string{"skills/my-skill/SKILL.md": skillFile("my-skill", "First.\n"), "more/my-skill/SKILL.md": skillFile(" My-SKILL", "Second.\n")})
+		w.roots = []metier.Mount{w.mount("skills", policy.Project), w.mount("more", policy.Project)}
+		if diff := cmp.Diff([]string{"more:my-skill My-SKILL shadowed duplicate-skill-name", "skills:my-skill my-skill loaded first-of-name"}, standing(w.snapshot())); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", profile, diff)
+		}
+		mentions(t, w.open().works(w.set.Tools.Load, args{"name": "MY-SKILL"}).Text(), "First.")
+	}
 }
 
 // req: E-048, E-049, E-050

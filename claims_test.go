@@ -88,6 +88,23 @@ func TestBuild_NameOfAnotherFolder(t *testing.T) {
 	}
 }
 
+// With precedence=roots the first root wins among equals, but a name still belongs to the most
+// trusted folder of that name.
+//
+// req: A-032
+func TestBuild_TrustedFolderOwnsItsNameInEveryOrderOfRoots(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, cfHarness, map[string]string{"third/cf/SKILL.md": skillFile("cf", "A copy.\n"), "project/aaa/SKILL.md": skillFile("cf", "Squats.\n"), "user/cf/SKILL.md": skillFile("cf", "Honest.\n")})
+	w.roots = []metier.Mount{w.mount("third", policy.ThirdParty), w.mount("project", policy.Project), w.mount("user", policy.User)}
+	for range 2 {
+		i := slices.IndexFunc(w.snapshot().All(), func(sk metier.Skill) bool { return sk.ID.String() == "project:aaa" })
+		if d := gocmp.Diff(metier.Hidden, w.snapshot().All()[i].State); d != "" {
+			t.Errorf("roots %s first (-want +got)\n%s", w.roots[0].Label, d)
+		}
+		slices.Reverse(w.roots)
+	}
+}
+
 // A name claimed by a hidden skill leads to the skill that owns it. The hidden one remains
 // reachable by its ID and can be explained.
 //

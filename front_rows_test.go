@@ -112,8 +112,18 @@ func TestFilesAreClassedByTheirFirstFolder(t *testing.T) {
 func TestAFileWithoutFrontmatterFollowsTheProfile(t *testing.T) {
 	t.Parallel()
 	for profile, want := range map[string]metier.Status{cfHarness: metier.Refused, keen: metier.Loaded, runtimeProf: metier.Refused, project: metier.Refused, "agent-harness": metier.Refused, "default": metier.Loaded} {
-		_, all := judged(t, profile, map[string]string{"plain": "# Plain\n\nDoes plain things.\n", "usual": skillFile("usual", "")})
+		w, all := judged(t, profile, map[string]string{"plain": "# Plain\n\nDoes plain things.\n", "usual": skillFile("usual", "")})
 		sk := all["plain"]
+		if want == metier.Loaded {
+			if diff := cmp.Diff("Does plain things.", sk.Description); diff != "" {
+				t.Errorf("%s: description (-want +got):\n%s", profile, diff)
+			}
+		}
+		if !slices.ContainsFunc(w.registry().Diagnostics, func(d metier.Diagnostic) bool {
+			return d.Code == "no-frontmatter" && d.Path == w.at("skills/plain/SKILL.md")
+		}) {
+			t.Errorf("%s: the registry has no finding about the file: %+v", profile, w.registry().Diagnostics)
+		}
 		broken := found(sk, skillmd.Error)
 		if codes := slices.Concat(broken, found(sk, skillmd.Warning)); sk.State != want || !slices.Contains(codes, "no-frontmatter") {
 			t.Errorf("%s: %s, %v; want %s", profile, sk.State, codes, want)
@@ -435,6 +445,30 @@ func TestFoldersUnderStrictRules(t *testing.T) {
 			for _, spelled := range []string{tt.folder, tt.name} { // either spelling finds the skill
 				if got, err := w.snapshot().Find(spelled); tt.same && (err != nil || got.ID != sk.ID) {
 					t.Errorf("%+q finds %v, %v", spelled, got.ID, err)
+				}
+			}
+		}
+	}
+}
+
+// Profiles that load a skill in spite of its folder's name do not warn of another composition either.
+//
+// req: C-074
+func TestFolders_ComposedNamesMatchInEveryProfile(t *testing.T) {
+	t.Parallel()
+	const composed, decomposed = "caf\u00e9", "cafe\u0301"
+	for _, profile := range []string{cfHarness, settings.DefaultProfile} {
+		for folder, want := range map[string]int{decomposed: 0, "cafe": 1} {
+			_, all := judged(t, profile, map[string]string{folder: skillFile(composed, "")})
+			for _, sk := range all {
+				got := 0
+				for _, code := range found(sk, skillmd.Warning) {
+					if code == "name-directory-mismatch" {
+						got++
+					}
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s: mismatches of folder %+q (-want +got):\n%s", profile, folder, diff)
 				}
 			}
 		}

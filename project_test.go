@@ -3,6 +3,7 @@ package metier_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"os"
 	"os/exec"
@@ -209,6 +210,32 @@ func TestLoadFailureIsAnEnvelope(t *testing.T) {
 	denied.config = func(c *metier.Config) { c.Grants.Denied = []string{"My Skill"} }
 	denied.open()
 	denied.refusal("skills.load", args{"name": "My Skill"}, "denied")
+
+	gone := opened(t, project, projectFiles())
+	if err := os.Remove(gone.at("skills/my-skill/SKILL.md")); err != nil {
+		t.Fatal(err)
+	}
+	gone.refusal("skills.load", args{"name": "My Skill"}, "SKILL.md")
+
+	asking := newFixture(t, project, projectFiles())
+	asking.config = func(c *metier.Config) {
+		c.Grants.Skills = []policy.SkillRule{{Effect: policy.RuleAsk, Skill: "My Skill"}}
+	}
+	asking.open()
+	load := metier.Call{ID: "load", Tool: "skills.load", Args: json.RawMessage(`{"name":"My Skill"}`)}
+	_, err := asking.Call(t.Context(), load)
+	question, is := errors.AsType[*metier.NeedsApproval](err)
+	if !is {
+		t.Fatalf("it asks nothing: %v", err)
+	}
+	asking.answer("load", question.Question, false, "once")
+	o, err := asking.Call(t.Context(), load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{"ok": false, "error": "refused: refused by owner"}, envelope(t, o.Text())); diff != "" {
+		t.Errorf("the reply to a load that a person refused (-want +got):\n%s", diff)
+	}
 }
 
 // req: E-036
@@ -299,12 +326,12 @@ func TestReadFileHasALimit(t *testing.T) {
 	}
 }
 
-// dependencies returns all packages that the code of the two skill tools is
+// dependencies returns all packages that the code of the skill tools, also those of a harness, is
 // built from.
 func dependencies(t *testing.T) []string {
 	t.Helper()
 	gotool := testenv.NeedTool(t, "go", "golang-go")
-	cmd := exec.CommandContext(t.Context(), gotool, "list", "-deps", testenv.ModulePath, testenv.ModulePath+"/source/local", testenv.ModulePath+"/source/embedded")
+	cmd := exec.CommandContext(t.Context(), gotool, "list", "-deps", testenv.ModulePath, testenv.ModulePath+"/source/local", testenv.ModulePath+"/source/embedded", testenv.ModulePath+"/harness")
 	cmd.Dir = testenv.Module(t)
 	out, err := cmd.Output()
 	if err != nil {
