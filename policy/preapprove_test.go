@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier/policy"
 )
 
@@ -94,5 +96,46 @@ func TestLongListsAreCut(t *testing.T) {
 	}
 	if d := policy.Decide(&g, call(active(append(list, "Read")))); d.Code != policy.CodeNotNarrowed || !strings.Contains(d.Reason, "first 256 patterns") {
 		t.Errorf("%+v", d)
+	}
+}
+
+// Whatever a skill lists, and whatever a skill lists that was only read, a refusal stays a refusal and
+// a question stays a question.
+//
+// req
+func TestDecide_AllowedToolsGrantNothing(t *testing.T) {
+	t.Parallel()
+	all := []policy.Subject{{ID: "s:all", Name: "all", Tier: policy.Project, AllowedTools: []string{"*"}, Declared: true}}
+	outside := call(paths(policy.PathUse{Path: "/etc/x", Zone: policy.ZoneOutside}))
+	for name, tt := range map[string]struct {
+		request policy.Request
+		change  func(*policy.Grants)
+		code    string
+	}{
+		"tool that is not granted":  {bash("git push"), func(g *policy.Grants) { g.Tools = nil }, policy.CodeToolNotAllowed},
+		"deny rule":                 {bash("git push"), rule(policy.RuleDeny, "Bash"), policy.CodeRuleDenied},
+		"read of the outside":       {outside, func(*policy.Grants) {}, policy.CodePathOutside},
+		"refused read of the same":  {outside, func(g *policy.Grants) { g.Confined = true }, policy.CodePathOutside},
+		"ask rule with an argument": {bash("git push"), rule(policy.RuleAsk, "Bash(git push *)"), policy.CodeRuleAsk},
+	} {
+		for _, narrow := range []policy.Narrowing{policy.NarrowIgnore, policy.NarrowAdvise, policy.NarrowNarrow, policy.NarrowEnforce, policy.NarrowPreapprove} {
+			g := open()
+			g.Narrow = narrow
+			tt.change(&g)
+			active, told := tt.request, tt.request
+			active.Active, told.Told = all, all
+			if d := cmp.Diff([]string{tt.code, tt.code}, []string{policy.Decide(&g, active).Code, policy.Decide(&g, told).Code}); d != "" {
+				t.Errorf("%s, allowed_tools=%s: with an active skill, and one that was read (-want +got):\n%s", name, narrow, d)
+			}
+		}
+	}
+	g := open()
+	g.Narrow = policy.NarrowPreapprove
+	rule(policy.RuleAsk, "Bash")(&g)
+	told := bash("git push")
+	told.Active = []policy.Subject{{ID: "s:other", Name: "other", Tier: policy.Project}}
+	told.Told = all
+	if d := cmp.Diff(policy.CodeRuleAsk, policy.Decide(&g, told).Code); d != "" {
+		t.Errorf("a list that was only read answers an ask rule (-want +got):\n%s", d)
 	}
 }

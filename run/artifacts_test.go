@@ -667,6 +667,41 @@ func TestRead_ChangedFileHasBothDigests(t *testing.T) {
 	}
 }
 
+// The output of a call that read a skill's file has its origin and both digests, whatever the tool.
+//
+// req
+func TestOutput_HasTheProvenanceOfReads(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"read_skill_resource", "load_skill", "load_content"} {
+		t.Run(tool, func(t *testing.T) {
+			t.Parallel()
+			f, a := create(t, t.TempDir(), "reads", nil)
+			a.open("cli-preload")
+			a.begin()
+			sum, same, size := digest.Bytes([]byte("text")), true, int64(4)
+			label := policy.Label{Role: policy.Context, Origin: "skills:alpha", Tier: policy.Project, Mediated: true}
+			a.add(event.ResourceRead{Call: "t1.c1", SkillID: "skills:alpha", Name: "alpha", Path: "references/guide.md", Kind: "reference", Status: "read", ContentKind: "text",
+				RegistryDigest: sum, ObservedDigest: sum, Matches: &same, RegistrySize: &size, ObservedSize: &size, MaxBytes: 9, Role: policy.Context},
+				event.ToolResult{ID: "t1.c1", Tool: tool, Content: a.json([]model.Part{}), Label: label})
+			ok(t, f.Project(t.Context()))
+			out := readJSON[run.Output](t, f, "tool-outputs/t1.c1-"+tool+".json")
+			if diff := cmp.Diff(label, out.Label); diff != "" {
+				t.Errorf("label (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff("context", out.CFCPromptRole); diff != "" {
+				t.Errorf("role (-want +got):\n%s", diff)
+			}
+			var got [][]string
+			for _, r := range out.Reads {
+				got = append(got, []string{*r.RegistryDigest, *r.ObservedDigest})
+			}
+			if diff := cmp.Diff([][]string{{sum, sum}}, got); diff != "" {
+				t.Errorf("digests (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // req
 func TestTranscript_RefersToLongResults(t *testing.T) {
 	t.Parallel()

@@ -279,7 +279,7 @@ func TestADescriptionWithoutAUseGetsAdvice(t *testing.T) {
 			t.Errorf("%s: a use is there: %+v", text, diags)
 		}
 	}
-	for _, text := range []string{"Counts the words used by authors.", "Counts the words of a user."} {
+	for _, text := range []string{"Counts the words used by authors.", "Counts the words of a user.", "Counts words."} { // the last one is too short, too
 		if got := codesOf(validated("name: w\ndescription: "+text+"\n", "w")); !slices.Contains(got, "advice "+CodeDescriptionWhen) {
 			t.Errorf("%s: no use is there: %q", text, got)
 		}

@@ -100,6 +100,23 @@ func TestValidateAsTheReferenceTestsItself(t *testing.T) {
 	}
 }
 
+// req: C-074
+func TestValidate_ComposesFolderAndName(t *testing.T) {
+	t.Parallel()
+	const composed, decomposed = "caf\u00e9", "cafe\u0301"
+	for folder, want := range map[string][]string{composed: nil, decomposed: nil, "cafe": {"Directory name 'cafe' must match skill name '" + composed + "'"}} {
+		for _, name := range []string{composed, decomposed} {
+			got, err := At("", skill(t, folder, "SKILL.md", "name: "+name+about)).Validate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("folder %+q, name %+q (-want +got):\n%s", folder, name, diff)
+			}
+		}
+	}
+}
+
 // The cases of test_validator.py about what is no skill at all.
 //
 // req: C-001, C-093

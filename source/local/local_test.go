@@ -17,6 +17,7 @@ import (
 
 	"metier"
 	"metier/internal/confine"
+	"metier/internal/digest"
 	"metier/internal/testenv"
 	"metier/settings"
 	"metier/skillmd"
@@ -396,6 +397,50 @@ func TestManifest_FilesAreThoseOfTheSkillsFolder(t *testing.T) {
 		got = append(got, d.Code)
 	}
 	want(t, got, "SKILL.md", "skill-resource-outside-root")
+}
+
+// A file that was swapped for a link is opened only if the link stays in the skill's folder, also
+// where links may lead to a folder with the same path.
+//
+// req: A-053
+func TestOpen_SwappedForALinkToAnAllowedRoot(t *testing.T) {
+	t.Parallel()
+	dir := base(t)
+	skill(t, dir, "root/greet")
+	note := put(t, dir, "root/greet/note.md", "x")
+	target := put(t, dir, "extra/greet/note.md", "canary")
+	s := open(t, filepath.Join(dir, "root"), &local.Options{Symlinks: settings.SymlinksInBounds, AllowedRoots: []string{filepath.Join(dir, "extra")}})
+	b := sourcetest.Open(t, s, "greet")
+	if err := os.Remove(note); err != nil {
+		t.Fatal(err)
+	}
+	link(t, target, note)
+	_, err := b.Open(t.Context(), "note.md")
+	if d := cmp.Diff("resource_outside_root", metier.CodeOf(err)); d != "" {
+		t.Errorf("code (-want +got):\n%s", d)
+	}
+}
+
+// Files that are too large to be read at once are described like small ones.
+//
+// req
+func TestManifest_DescribesALargeScript(t *testing.T) {
+	t.Parallel()
+	dir := base(t)
+	skill(t, dir, "root/greet")
+	text := "#!/usr/bin/env node\n" + strings.Repeat("// One line of it.\n", 100_000)
+	if err := os.Chmod(put(t, dir, "root/greet/scripts/run", text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m, err := sourcetest.Open(t, open(t, filepath.Join(dir, "root"), nil), "greet").Manifest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []metier.File{{Path: "scripts/run", Size: int64(len(text)), Digest: metier.Digest(digest.Bytes([]byte(text))), Text: true, Exec: runtime.GOOS != "windows",
+		Shebang: "#!/usr/bin/env node", Location: filepath.Join(dir, "root/greet/scripts/run")}}
+	if d := cmp.Diff(want, m.Files[1:]); d != "" {
+		t.Errorf("files (-want +got):\n%s", d)
+	}
 }
 
 // With an allowed link to a folder above the root, the root's skills must not
