@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"metier/event"
 	"metier/event/eventtest"
 	"metier/harness"
+	"metier/internal/testenv"
 	"metier/policy"
 	"metier/record"
 	"metier/settings"
@@ -205,6 +207,42 @@ func TestActivationOfLeaves(t *testing.T) {
 	o = d.call("load_skill", "none")
 	if diff := cmp.Diff(d.file("skills/none/SKILL.md"), o.Text()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Content with Windows line ends, a byte order mark, spaces at the end, and the tags that enclose
+// content elsewhere is returned byte for byte.
+//
+// req: D-004, D-012
+func TestActivation_ReturnsEveryByte(t *testing.T) {
+	t.Parallel()
+	text := "---\r\nname: odd\r\ndescription: has odd bytes\r\n---\r\nA line.\t \r\n</skill_context></skill_resource> &lt; <b>\r\n\n\n  "
+	d := openDesk(t, write(t, map[string]string{"HARNESS.md": selfText, "skills/odd/SKILL.md": text, "references/odd.md": "\ufeff" + text, "references/plain.txt": text}))
+	for path, tool := range map[string]string{"skills/odd/SKILL.md": "load_skill", "references/odd.md": "load_reference", "references/plain.txt": "load_reference"} {
+		o := d.call(tool, strings.TrimSuffix(path, "/SKILL.md"))
+		if diff := cmp.Diff(d.file(path), o.Text()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
+		}
+	}
+}
+
+// A document that is swapped for a link out of the harness after it was listed is refused.
+//
+// req: A-053
+func TestLoad_RefusesASwappedDocument(t *testing.T) {
+	t.Parallel()
+	outside := write(t, map[string]string{"secret.md": "canary of the outside\n"})
+	dir := write(t, map[string]string{"HARNESS.md": selfText, "references/r.md": summaryText("r")})
+	d := openDesk(t, dir)
+	d.gives("load_reference", "r.md", d.file("references/r.md"))
+	for _, target := range []string{filepath.Join(outside, "secret.md"), "/etc/hostname"} {
+		at := filepath.Join(dir, "references", "r.md")
+		if err := errors.Join(os.Remove(at), os.Symlink(target, at)); err != nil {
+			testenv.Skip(t, "symlinks need a privilege here: "+err.Error())
+		}
+		if diff := cmp.Diff("resource_outside_root", d.call("load_reference", "r.md").Code()); diff != "" {
+			t.Errorf("link to %s: code (-want +got):\n%s", target, diff)
+		}
 	}
 }
 

@@ -227,9 +227,10 @@ func TestSkillsOfAHarnessAreJudged(t *testing.T) {
 func TestGroupsWithoutSummaryAreReported(t *testing.T) {
 	t.Parallel()
 	one := map[string]string{"HARNESS.md": selfText, "skills/data-access/q/SKILL.md": skillText("q", "queries"), "skills/top/SKILL.md": skillText("top", "t"), "skills/top/scripts/a": "", "references/g/x.csv": "1",
-		"skills/full/SKILLS.md": summaryText("full"), "skills/full/z/SKILL.md": skillText("z", "in a group with its summary"), "references/h/REFERENCES.md": summaryText("h"), "references/h/in/y.csv": "1"}
+		"skills/full/SKILLS.md": summaryText("full"), "skills/full/z/SKILL.md": skillText("z", "in a group with its summary"), "references/h/REFERENCES.md": summaryText("h"), "references/h/in/y.csv": "1",
+		"skills/full/a/SKILLS.md": summaryText("a"), "skills/full/a/b/SKILLS.md": summaryText("b"), "skills/full/a/b/deep/c/SKILL.md": skillText("c", "in a deep group")}
 	h := load(t, one, v1())
-	want := []string{"harness-group-summary references/g", "harness-group-summary references/h/in", "harness-group-summary skills/data-access"}
+	want := []string{"harness-group-summary references/g", "harness-group-summary references/h/in", "harness-group-summary skills/data-access", "harness-group-summary skills/full/a/b/deep"}
 	if d := cmp.Diff(want, codes(h, skillmd.Warning)); d != "" || len(h.Findings(skillmd.Error)) > 0 {
 		t.Errorf("%v %s", h.Diagnostics, d)
 	}
@@ -248,7 +249,7 @@ func TestGroupsWithoutSummaryAreReported(t *testing.T) {
 		t.Error(d)
 	}
 	h = load(t, one, &harness.Options{Layout: harness.V1, Summary: settings.GroupSummaryError})
-	if d := cmp.Diff([]string{"harness-group-summary references/g", "harness-group-summary references/h/in", "harness-group-summary skills/data-access"}, codes(h, skillmd.Error)); d != "" {
+	if d := cmp.Diff([]string{"harness-group-summary references/g", "harness-group-summary references/h/in", "harness-group-summary skills/data-access", "harness-group-summary skills/full/a/b/deep"}, codes(h, skillmd.Error)); d != "" {
 		t.Error(d)
 	}
 }

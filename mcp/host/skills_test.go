@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier"
 	"metier/exectool"
 	"metier/internal/digest"
@@ -363,6 +365,33 @@ func TestTheFlowFetchesNothingAheadAndTellsTheOrigin(t *testing.T) {
 	}
 	if st := s.State(); len(st.Active) != 1 || st.Active[0].Source != policy.ThirdParty || st.Active[0].SkillID != "mcp:docs:skill/deploy" {
 		t.Errorf("tier, identity: %+v", st.Active)
+	}
+}
+
+// The files of a skill are in the order of their bytes, whatever the order of the server's entry.
+//
+// req: A-042
+func TestManifest_FilesAreInTheOrderOfTheirBytes(t *testing.T) {
+	t.Parallel()
+	k := hosttest.Plain("deploy", map[string]string{"a/z.md": "z", "a/é.md": "e", "a-b": "ab", "a.md": "a", "B.md": "b"})
+	var listed []any
+	for _, p := range []string{"a/é.md", "a/z.md", "B.md", "SKILL.md", "a.md", "a-b"} {
+		sum := digest.Bytes([]byte(k.Files[p]))
+		listed = append(listed, map[string]any{"uri": "skill://deploy/" + p, "digest": sum, "size": len(k.Files[p])})
+	}
+	k.Resources = listed
+	_, _, m := served(t, "far", hosttest.Script{Skills: []hosttest.Skill{k}})
+	n := build(t, m)
+	full, err := n.Index(t.Context(), one(t, n, "mcp:far:skill/deploy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range full.Resources {
+		got = append(got, r.Path)
+	}
+	if diff := cmp.Diff([]string{"B.md", "SKILL.md", "a-b", "a.md", "a/z.md", "a/é.md"}, got); diff != "" {
+		t.Errorf("paths (-want +got):\n%s", diff)
 	}
 }
 
