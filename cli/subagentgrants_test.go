@@ -107,6 +107,42 @@ func TestASubagentBeginsWithNoSkillsButThoseItWasGiven(t *testing.T) {
 	}
 }
 
+// A subagent does not get the skills that its parent's model loaded, and passes on none of those that
+// it was given itself.
+//
+// req: A-014, A-160
+func TestSubagents_GetNoLoadedSkillsOfTheirParents(t *testing.T) {
+	t.Parallel()
+	k := newKin(t, named("open", "other"))
+	k.write(map[string]string{"subs/deep.yaml": deep + "allow_skills: [\"*\"]\n", "config.yaml": "subagents: {depth: 2, profiles: [subs], allow: [deep]}\nallow_tools: [default]\n"})
+	k.parent = func(turn int, _ *modeltest.Request) modeltest.Turn {
+		switch turn {
+		case 0:
+			return turnOf(modeltest.Call{Tool: "load_skill", Args: `{"name":"open"}`})
+		case 1:
+			return turnOf(delegate(`{"profile":"deep","task":"Upper.","skills":["other"]}`))
+		}
+		return modeltest.Turn{Text: "Done."}
+	}
+	asked := map[string]string{}
+	k.child = func(task string, turn int, r *modeltest.Request) modeltest.Turn {
+		if asked[task] = prompt(r); task == "Upper." && turn == 0 {
+			return turnOf(delegate(`{"profile":"deep","task":"Lower."}`))
+		}
+		return modeltest.Turn{Text: "Looked."}
+	}
+	k.run("--skills-root", "skills")
+	upper := k.childFolder("t2.c0")
+	lower := filepath.Join(upper, "children", "t1.c0")
+	got := [][]string{k.activations(k.folder()), k.activations(upper), k.activations(lower)}
+	if d := cmp.Diff([][]string{{"open model-tool"}, {"other subagent-inherit"}, nil}, got); d != "" {
+		t.Errorf("activations of the run, its subagent, and that one's (-want +got):\n%s", d)
+	}
+	if strings.Contains(asked["Upper."], "The instructions of open.") || strings.Contains(asked["Lower."], "The instructions of o") {
+		t.Errorf("a subagent was sent the skills of its parent:\n%s\n%s", asked["Upper."], asked["Lower."])
+	}
+}
+
 // If nothing is inherited, a call cannot name skills either.
 func TestWithInheritNoneACallNamesNoSkills(t *testing.T) {
 	t.Parallel()

@@ -213,6 +213,7 @@ func TestASubagentThatSomebodyElseWorksOnIsReported(t *testing.T) {
 	must(t, f.Close())
 }
 
+// req
 func TestChangedSkillsOfASubagentAreDrift(t *testing.T) {
 	t.Parallel()
 	change := func(k *kin) {
