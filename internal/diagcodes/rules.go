@@ -60,7 +60,7 @@ var naming = map[string]Rule{
 
 // Problems of MCP servers and their skills.
 var served = map[string]Rule{
-	"mcp-entry-invalid":   {"for each skill, a server must return its URI, its frontmatter, and every file with digest and size (SEP-2640)", "report it to the server's operator; 'metier mcp inspect' shows the entry"},
+	"mcp-entry-invalid":   {"for each skill, a server must return the URI, the frontmatter, and every file with its digest and size (SEP-2640)", "report it to the server's operator; 'metier mcp inspect' shows the entry"},
 	"mcp-skill-too-large": {"a skill of a server can have at most 512 files and 16 MiB", "ask the server's operator to split the skill"},
 	"mcp-list-failed":     {"the server did not list its skills in time, or did not return the configured ones", "try 'metier mcp inspect' with its name"},
 	"mcp-skill-changed":   {"a run keeps the version of a server's skill that it loaded", "start a new run, and approve again"},
@@ -74,7 +74,7 @@ var served = map[string]Rule{
 	"mcp-tool-clash":      {"two tools have the same name; the first one keeps it", "give the server another label, or report it to its operator"},
 	"mcp-cache-altered":   {"a cached file of a server's skill did not match its hash, so it was fetched again", "find the program that writes to the folder that 'metier doctor' names"},
 	"mcp-process-left":    {"a server and all processes it started must end with the run", "find the process and end it by hand; the server should not start background processes"},
-	"mcp-tool-drifted":    {"a resumed run keeps the tools it started with, unchanged", "start a new run, or resume with --on-drift reload, which takes the current tools"},
+	"mcp-tool-drifted":    {"a resumed run keeps the tools it started with, unchanged", "start a new run, or resume with --on-drift reload, which uses the current tools"},
 	"mcp-tools-new":       {"a run ignores tools that a server adds after the run started", "start a new run"},
 	"name-by-path":        {"two skills of one server have the same name, so both are named by their paths", ""},
 }

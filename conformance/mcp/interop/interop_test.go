@@ -340,7 +340,7 @@ func TestAServerWithoutTheSkillIsFoundOut(t *testing.T) {
 func TestDocsNameTheClients(t *testing.T) {
 	t.Parallel()
 	var table strings.Builder
-	table.WriteString("| client | package of npm | version |\n|---|---|---|\n")
+	table.WriteString("| client | npm package | version |\n|---|---|---|\n")
 	for _, c := range clients {
 		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", c.name, c.pkg, version(t, c.pkg))
 	}
