@@ -11,7 +11,7 @@ const (
 	ScriptsBundled ScriptRule = "any_bundled" // any script of a known skill
 )
 
-// Approval determines which scripts need an approval.
+// Approval determines which scripts need approval.
 type Approval string
 
 // The values of the setting script_approval.

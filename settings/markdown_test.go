@@ -16,10 +16,10 @@ func Markdown() string {
 		"`metier run --set catalog_format=xml`, or keep it in the configuration. A profile is a saved set of values. "+
 		"`metier profile show` prints every value and its origin.")
 	b.WriteString("\n")
-	fill(&b, "", "Each setting is a behavior on which existing agent systems disagree. Values are ordered, narrowest first. The operator "+
+	fill(&b, "", "Each setting controls a behavior on which existing agent systems disagree. Values are ordered, narrowest first. The operator "+
 		"may choose any value. A `metier.yaml` in a workspace may only choose a narrower value, a subset, or a smaller number. "+
-		"If 0 means \"all\", 0 is the largest number. Settings for the `discover` and `parse` stages, if narrowed there, "+
-		"apply only to the workspace's own skills.")
+		"If 0 means \"all\", 0 counts as the largest number. If a workspace narrows a setting of the `discover` or `parse` stage, the change "+
+		"applies only to the workspace's own skills.")
 	b.WriteString("\n")
 	fill(&b, "- ", "*free*: the setting is cosmetic, and any layer may choose any value.")
 	fill(&b, "- ", "*fixed*: only the operator may change the setting.")

@@ -391,7 +391,7 @@ func toolName(name, doc string, at func(*Settings) *string) Row {
 }
 
 var kinds = []value[string]{
-	{KindRoots, "the order in which roots were named"},
+	{KindRoots, "the order in which the roots were named"},
 	{KindDB, "skills stored per project"},
 	{KindProject, "tier project"},
 	{KindUser, "tier user"},

@@ -9,10 +9,10 @@ func execRows() []Row {
 				{ScriptsTiered, "scripts of active skills, depending on the tier"},
 				{ScriptsBundled, "any script of a known skill"},
 			}),
-		choice("script_approval", "Which scripts need an approval.",
+		choice("script_approval", "Which scripts need approval.",
 			func(s *Settings) *Approval { return &s.Exec.Approval }, []value[Approval]{
 				{ApprovalAlways, "every script"},
-				{ApprovalByTier, "scripts of skills in the user and third_party tiers"},
+				{ApprovalByTier, "scripts of skills in the project, user, and third_party tiers"},
 				{ApprovalNever, "none"},
 			}),
 		whole(set("script_runtimes", "Interpreters that may run a script.", "none",
@@ -27,7 +27,7 @@ func execRows() []Row {
 				{RuntimeGo, "go run"},
 				{RuntimeRust, "rust-script"},
 				{RuntimePwsh, "pwsh"},
-				{RuntimeExecutable, "any executable that the script's shebang names"},
+				{RuntimeExecutable, "any executable named in the script's shebang"},
 			})),
 		fixed(choice("script_stage", "How a script's code reaches the sandbox.",
 			func(s *Settings) *Stage { return &s.Exec.Stage }, []value[Stage]{
@@ -40,13 +40,13 @@ func execRows() []Row {
 				{CwdWorkspace, "the workspace's root, or the folder in it that the call names"},
 				{CwdCall, "the folder in the workspace or the skill that the call names"},
 			})),
-		choice("script_network", "Which hosts scripts and web_fetch may reach, always through metier's proxy.",
+		choice("script_network", "Which hosts scripts and web_fetch may reach. They always use metier's proxy.",
 			func(s *Settings) *Network { return &s.Exec.Network }, []value[Network]{
 				{NetworkOff, "none"},
-				{NetworkTiered, "granted hosts; other hosts need an approval, and are refused for third_party"},
+				{NetworkTiered, "granted hosts; other hosts need approval, and are refused for third_party skills"},
 				{NetworkOn, "any public host"},
 			}),
-		fixed(choice("host_cdp", "Whether a call to a browser script on the host must pass --cdp with the endpoint of its session.",
+		fixed(choice("host_cdp", "Whether a call to a browser script on the host must pass --cdp with its session's endpoint.",
 			func(s *Settings) *HostCDP { return &s.Exec.HostCDP }, []value[HostCDP]{
 				{HostCDPForbid, "it must not pass --cdp"},
 				{HostCDPRequire, "it must pass --cdp"},
@@ -69,25 +69,25 @@ func policyRows() []Row {
 		preapproving(choice("allowed_tools", "Effect of the allowed-tools field. It never adds authority.",
 			func(s *Settings) *AllowedTools { return &s.Policy.AllowedTools }, []value[AllowedTools]{
 				{AllowedToolsEnforce, "same as narrow"},
-				{AllowedToolsNarrow, "calls that are not on the active skills' lists are denied"},
-				{AllowedToolsAdvise, "calls that are not on the lists are allowed and reported"},
+				{AllowedToolsNarrow, "calls that the active skills' lists do not cover are denied"},
+				{AllowedToolsAdvise, "calls that the lists do not cover are allowed and reported"},
 				{AllowedToolsIgnore, "no effect"},
 				{AllowedToolsPreapprove, "same as enforce; a listed call that the operator also allows needs no approval"},
 			})),
-		choice("allowed_tools_merge", "How the allowed-tools of several active skills combine.",
+		choice("allowed_tools_merge", "How the allowed-tools lists of several active skills combine.",
 			func(s *Settings) *Merge { return &s.Policy.Merge }, []value[Merge]{
-				{MergeIntersection, "a call must satisfy the lists of all skills that have one"},
-				{MergeLast, "the most recently activated skill takes precedence"},
-				{MergeUnion, "a call must satisfy one list"},
+				{MergeIntersection, "a call must satisfy every list"},
+				{MergeLast, "only the list of the most recently activated skill applies"},
+				{MergeUnion, "a call must satisfy at least one list"},
 			}),
 		choice("enforcement_mode", "Which calls need evidence of a direct command.",
 			func(s *Settings) *Mode { return &s.Policy.Mode }, []value[Mode]{
 				{ModeStrict, "every call needs a direct command, including reads"},
 				{ModeExplicit, "writes and side effects need a direct command"},
 				{ModeObserve, "same as enforce-explicit, but a missing command only causes a warning"},
-				{ModeDisabled, "no rules about prompt slots; grants and tiers still apply"},
+				{ModeDisabled, "prompt slots are not checked; grants and tiers still apply"},
 			}),
-		choice("prompt_slot_role", "The role of the prompt slot that typed input fills.",
+		choice("prompt_slot_role", "The role of typed input, which fills a prompt slot.",
 			func(s *Settings) *SlotRole { return &s.Policy.SlotRole }, []value[SlotRole]{
 				{SlotRoleQuote, "a quotation"},
 				{SlotRoleContext, "context"},
@@ -106,8 +106,8 @@ func harnessRows() []Row {
 	return []Row{
 		fixed(choice("harness_layout", "The layout of a harness folder.",
 			func(s *Settings) *Layout { return &s.Harness.Layout }, []value[Layout]{
-				{LayoutV1, "skills and references, SKILLS.md and REFERENCES.md"},
-				{LayoutV2, "any folder, leaf files, leaf detectors"},
+				{LayoutV1, "the folders skills and references, with SKILLS.md and REFERENCES.md"},
+				{LayoutV2, "any folders, with leaf files and leaf detectors"},
 				{LayoutAuto, "v2 if the folder looks like v2, otherwise v1"},
 			})),
 		fixed(choice("group_summary", "How a group without a summary file is reported.",
@@ -146,7 +146,7 @@ func installRows() []Row {
 			func(s *Settings) *Set[InstallFrom] { return &s.Install.Allowed }, []value[InstallFrom]{
 				{InstallFromLocal, "a local folder"},
 				{InstallFromZip, "an archive"},
-				{InstallFromRegistry, "a registry, pinned"},
+				{InstallFromRegistry, "a registry, with pinned versions"},
 			}),
 		choice("archive_layout", "The required archive layout.",
 			func(s *Settings) *ArchiveLayout { return &s.Install.ArchiveLayout }, []value[ArchiveLayout]{

@@ -25,21 +25,21 @@ func families() []value[Family] {
 
 func discoverRows() []Row {
 	return []Row{
-		keeping(set("roots", "Roots to search by default. Named roots are always searched.", "none",
+		keeping(set("roots", "Roots that are searched by default. Roots that you name are always searched.", "none",
 			func(s *Settings) *Set[Root] { return &s.Discover.Roots }, []value[Root]{
 				{RootBuiltin, "the skills that come with metier"},
 				{RootOrg, "the machine's skills, in /etc/metier/skills"},
 				{RootProject, "the skill folders in the workspace"},
 				{RootHome, "the skill folders in the home directory"},
 				{RootEnv, "roots named by environment variables"},
-				{RootDB, "skills stored per project; no store yet"},
+				{RootDB, "skills stored per project; there is no store yet"},
 				{RootHarness, "the workspace, if it is a harness: a folder with HARNESS.md"},
 			}), string(RootProject), string(RootEnv), string(RootHarness)),
 		set("root_families", "The agents whose skill folders are searched by auto:project, auto:home, and env, in this order.", "none",
 			func(s *Settings) *Set[Family] { return &s.Discover.Families }, families()),
 		choice("root_ancestors", "Whether auto:project includes the folders above the workspace.",
 			func(s *Settings) *Ancestors { return &s.Discover.Ancestors }, []value[Ancestors]{
-				{AncestorsNo, "the workspace's own skill folders only"},
+				{AncestorsNo, "only the workspace's own skill folders"},
 				{AncestorsYes, "also the folders above it, up to the one with .git, except the home directory and folders that other users can write to"},
 			}),
 		choice("root_scope", "Where a root may be.",
@@ -51,8 +51,8 @@ func discoverRows() []Row {
 		choice("scan", "How deeply a root is searched for skills.",
 			func(s *Settings) *Scan { return &s.Discover.Scan }, []value[Scan]{
 				{ScanChildren, "the root itself or its direct children"},
-				{ScanRecursive, "any depth, up to the caps"},
-				{ScanGrouped, "any depth; in a harness, groups and documents are entries too"},
+				{ScanRecursive, "any depth, up to the limits"},
+				{ScanGrouped, "any depth; in a harness, groups and documents also count as entries"},
 			}),
 		choice("nested_skills", "Whether a skill's folder is searched for more skills.",
 			func(s *Settings) *Nested { return &s.Discover.Nested }, []value[Nested]{
@@ -65,17 +65,17 @@ func discoverRows() []Row {
 				{FileNamesLower, "SKILL.md, or else skill.md"},
 				{FileNamesHarness, "SKILL.md; in a harness, also HARNESS.md and the group summaries"},
 			}),
-		choice("symlinks", "How symbolic links are handled. A link that leaves its bounds is never followed.",
+		choice("symlinks", "How symbolic links are handled. A link that leads out of bounds is never followed.",
 			func(s *Settings) *Symlinks { return &s.Discover.Symlinks }, []value[Symlinks]{
 				{SymlinksIgnore, "links are not followed"},
-				{SymlinksInBounds, "links that stay in bounds are resolved once and opened by their target"},
+				{SymlinksInBounds, "links that stay within bounds are resolved once, and their targets are opened"},
 			}),
 		choice("reload", "When the snapshot is rebuilt.",
 			func(s *Settings) *Reload { return &s.Discover.Reload }, []value[Reload]{
 				{ReloadSnapshot, "once, at the start"},
 				{ReloadAuto, "per_turn in a conversation, snapshot in a batch run"},
 				{ReloadPerTurn, "before each turn"},
-				{ReloadTagged, "when a change in the store marks it stale; same as per_turn until a store exists"},
+				{ReloadTagged, "when a change in the store makes it stale; same as per_turn until there is a store"},
 				{ReloadWatch, "when a file changes; same as per_turn until file watching is built"},
 				{ReloadPerCall, "on each request; a run requests it once per turn"},
 			}),
@@ -84,16 +84,16 @@ func discoverRows() []Row {
 				{ResourceIndexStart, "with the snapshot"},
 				{ResourceIndexActivation, "when the skill is first used"},
 			}),
-		adding(choice("state_store", "Where the list of disabled skills is stored. Skills that the operator denies stay denied.",
+		adding(choice("state_store", "Where the list of disabled skills is stored. Skills that the operator denied stay denied.",
 			func(s *Settings) *StateStore { return &s.Discover.StateStore }, []value[StateStore]{
-				{StateStoreProject, "in the workspace's .metier/skills.json, which can only disable; user_file also applies"},
+				{StateStoreProject, "in the workspace's .metier/skills.json, which can only disable skills; user_file also applies"},
 				{StateStoreUser, "by skill, in metier's state folder"},
 				{StateStoreKeen, "by name, in ~/.keen/skills/config.json"},
 				{StateStoreNone, "nowhere"},
 			})),
-		number("max_depth", "Maximum depth to which a root is scanned.",
+		number("max_depth", "Maximum depth to which roots are scanned.",
 			func(s *Settings) *int { return &s.Discover.MaxDepth }, 1, 64),
-		number("max_dirs", "Maximum number of folders that one scan of one root opens.",
+		number("max_dirs", "Maximum number of folders that are opened in one scan of a root.",
 			func(s *Settings) *int { return &s.Discover.MaxDirs }, 1, 10000000),
 		number("max_resources", "Maximum number of files indexed per skill.",
 			func(s *Settings) *int { return &s.Discover.MaxResources }, 1, 1000000),
@@ -130,7 +130,7 @@ func parseRows() []Row {
 			func(s *Settings) *NoFrontmatter { return &s.Parse.NoFrontmatter }, []value[NoFrontmatter]{
 				{NoFrontmatterReject, "it is refused"},
 				{NoFrontmatterFollow, "the rules for a missing name and a missing description apply"},
-				{NoFrontmatterPlain, "it is a plain Markdown skill named after its folder"},
+				{NoFrontmatterPlain, "it is loaded as a plain Markdown skill, named after its folder"},
 			}),
 		choice("unknown_fields", "How frontmatter fields that are not in the specification are handled.",
 			func(s *Settings) *UnknownFields { return &s.Parse.UnknownFields }, []value[UnknownFields]{
@@ -138,12 +138,12 @@ func parseRows() []Row {
 				{UnknownFieldsIgnore, "dropped"},
 				{UnknownFieldsKeep, "kept and shown, without effect"},
 			}),
-		choice("known_extensions", "Which non-specification fields are accepted by unknown_fields. A field that hides a skill always applies.",
+		choice("known_extensions", "Fields beyond the specification that unknown_fields accepts. A field that hides a skill always applies.",
 			func(s *Settings) *KnownExtensions { return &s.Parse.KnownExtensions }, []value[KnownExtensions]{
 				{KnownExtensionsNone, "none"},
 				{KnownExtensionsClaude, "those of Claude Code, such as disable-model-invocation"},
 			}),
-		choice("yaml_report", "How invalid YAML in the frontmatter is reported. Such a skill is never loaded.",
+		choice("yaml_report", "How invalid YAML in the frontmatter is reported. A skill with invalid YAML is never loaded.",
 			func(s *Settings) *YAMLReport { return &s.Parse.YAMLReport }, []value[YAMLReport]{
 				{YAMLReportUser, "one sentence that names the skill"},
 				{YAMLReportDiagnostic, "the cause, with line and column"},
@@ -151,10 +151,10 @@ func parseRows() []Row {
 			}),
 		number("compatibility_max", "Maximum number of characters in the compatibility field.",
 			func(s *Settings) *int { return &s.Parse.CompatibilityMax }, 1, 100000),
-		choice("platform_filter", "How a skill for other operating systems is handled.",
+		choice("platform_filter", "How a skill that is only for other operating systems is handled.",
 			func(s *Settings) *PlatformFilter { return &s.Parse.PlatformFilter }, []value[PlatformFilter]{
 				{PlatformFilterRefuse, "it is refused"},
-				{PlatformFilterHide, "it is not shown to the model; it can still be named"},
+				{PlatformFilterHide, "it is not shown to the model; it can still be loaded by name"},
 				{PlatformFilterOff, "it is loaded"},
 			}),
 	}
@@ -169,13 +169,13 @@ func namesRows() []Row {
 				{IdentityName, "the frontmatter name"},
 				{IdentityFolder, "the folder's name"},
 			})),
-		fixed(choice("match", "How a requested name is compared.",
+		fixed(choice("match", "How a requested name is compared with skill names.",
 			func(s *Settings) *Match { return &s.Names.Match }, []value[Match]{
 				{MatchExact, "byte by byte"},
 				{MatchNFKC, "after Unicode normalization form KC"},
 				{MatchCasefold, "trimmed, normalized, and case-folded"},
 			})),
-		order("precedence", "Which of several skills with the same name is used, highest precedence first. Kinds that are not listed come last, in the order of the roots.",
+		order("precedence", "Which of several skills with the same name is used, highest precedence first. Skills that match no entry come last, in the order of the roots.",
 			func(s *Settings) *[]string { return &s.Names.Precedence }, kinds),
 		fixed(choice("protect_names", "Whether the names of skills in a higher tier are protected from skills in a lower tier.",
 			func(s *Settings) *Protect { return &s.Names.Protect }, []value[Protect]{
@@ -206,22 +206,22 @@ func catalogRows() []Row {
 				{EmptyCatalogSilent, "nothing"},
 				{EmptyCatalogSayNone, "one sentence"},
 			})),
-		budgeted("catalog_max", "Maximum number of skills in the catalog; 0: as many as fit catalog_budget. The number of omitted skills is shown.",
+		budgeted("catalog_max", "Maximum number of skills in the catalog; 0: as many as fit catalog_budget. The catalog shows how many skills it omits.",
 			func(s *Settings) *int { return &s.Catalog.Max }, 100000),
-		budgeted("catalog_desc_max", "Maximum number of characters in a description in the catalog; 0: 1,024, the specification's limit, which is also the maximum.",
+		budgeted("catalog_desc_max", "Maximum number of characters in a description in the catalog, at most 1,024, the specification's limit; 0 also means 1,024.",
 			func(s *Settings) *int { return &s.Catalog.DescMax }, 100000),
 		budgeted("catalog_budget", "Maximum number of tokens in the catalog, as metier estimates them; 0: no limit. If the catalog does not fit, it is shortened: "+
-			"descriptions are cut to one length, then only names are shown, then as many names as fit. The model finds the rest with the search tool. "+
-			"The default is 2% of a 200,000-token window. The estimate was 1.1 to 1.4 times the count from two providers' tokenizers for Markdown and "+
-			"XML catalogs of real skills, and up to 1.7 times for JSON.",
+			"descriptions are cut to the same length, then only names are shown, then as many names as fit. The model can find the rest with the search tool. "+
+			"The default is 2% of a 200,000-token window. For catalogs of real skills, the estimate was 1.1 to 1.4 times the count from two providers' tokenizers in Markdown "+
+			"and XML, and up to 1.7 times in JSON.",
 			func(s *Settings) *int { return &s.Catalog.Budget }, 1000000),
 		fixed(choice("paths", "Which skill paths the model sees.",
 			func(s *Settings) *Paths { return &s.Catalog.Paths }, []value[Paths]{
-				{PathsNone, "none; skills are listed by skillId, which calls use instead of the name"},
+				{PathsNone, "no paths; skills are listed by skillId, which calls use instead of the name"},
 				{PathsSkill, "relative to the skill or harness"},
 				{PathsRepo, "relative to the repository"},
 				{PathsSandbox, "/skills/NAME/..."},
-				{PathsAuto, "same as sandbox: file tools map the paths shown to the model, so no host path is needed"},
+				{PathsAuto, "same as sandbox; no host path is needed, because file tools map the paths shown to the model"},
 				{PathsHost, "host paths"},
 			})),
 	}

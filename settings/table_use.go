@@ -2,32 +2,32 @@ package settings
 
 func activateRows() []Row {
 	return []Row{
-		fixed(set("activation", "Ways in which a skill can become active.", "none",
+		fixed(set("activation", "How a skill can become active.", "none",
 			func(s *Settings) *Set[Way] { return &s.Activate.Ways }, []value[Way]{
-				{WayPreload, "named at the start of the run; skills that the operator names are always loaded"},
+				{WayPreload, "it is named at the start of the run; skills that the operator names are always loaded"},
 				{WayLoadTool, "the model calls the load tool"},
 				{WayReadFile, "the model reads an entire local SKILL.md"},
 				{WaySlash, "the user's task starts with /NAME"},
-				{WaySessionStart, "the HARNESS.md of a discovered harness, at the start of the session. A named harness is always loaded"},
+				{WaySessionStart, "the HARNESS.md of a discovered harness is loaded at the start of the session; a harness that you name is always loaded"},
 			})),
-		choice("content", "Which text an activation delivers.",
+		choice("content", "Which text an activation sends to the model.",
 			func(s *Settings) *Content { return &s.Activate.Content }, []value[Content]{
 				{ContentBody, "without the frontmatter"},
-				{ContentMeta, "the fields that matter to the reader, then the body"},
+				{ContentMeta, "the fields that matter to the model, then the body"},
 				{ContentRaw, "the unchanged file"},
 			}),
 		choice("inject_role", "The role in which an activation enters the conversation. It never counts as a user command.",
 			func(s *Settings) *InjectRole { return &s.Activate.Role }, []value[InjectRole]{
 				{InjectRoleContext, "context, never a command"},
 				{InjectRoleToolResult, "the call's result; context if no call loaded the skill"},
-				{InjectRoleUser, "a user message that policy still treats as context; intended for skills that typed input loads, once chat exists"},
+				{InjectRoleUser, "a user message that policy still treats as context; intended for skills loaded by typed input, once chat exists"},
 				{InjectRoleSystem, "the system prompt"},
 			}),
-		choice("args", "How the arguments of a typed /NAME are inserted into the skill's text.",
+		choice("args", "How the arguments after a typed /NAME are inserted into the skill's text.",
 			func(s *Settings) *Args { return &s.Activate.Args }, []value[Args]{
-				{ArgsNone, "not at all"},
-				{ArgsKeenRFC, "$ARGUMENTS, $ARGUMENTS[N] and $0 to $9, counted from 0; an Arguments line"},
-				{ArgsClaude, "same as keen_rfc; without a placeholder, the arguments are appended to the text"},
+				{ArgsNone, "they are not inserted"},
+				{ArgsKeenRFC, "in place of $ARGUMENTS, $ARGUMENTS[N], and $0 to $9, counted from 0; the task also lists them on an Arguments line"},
+				{ArgsClaude, "same as keen_rfc; if there is no placeholder, the arguments are appended to the text"},
 			}),
 		only(choice("drift_batch", "What a resumed batch run does if an active skill changed.",
 			func(s *Settings) *DriftBatch { return &s.Activate.DriftBatch }, []value[DriftBatch]{
@@ -46,12 +46,12 @@ func activateRows() []Row {
 		choice("injection", "How skill text that looks like a prompt injection is handled.",
 			func(s *Settings) *Injection { return &s.Activate.Injection }, []value[Injection]{
 				{InjectionBlock, "not delivered"},
-				{InjectionUntrusted, "not delivered if its tier is third_party; otherwise delivered, with an event"},
-				{InjectionEvent, "delivered, with an event"},
+				{InjectionUntrusted, "not delivered if its tier is third_party; otherwise delivered, and an event is recorded"},
+				{InjectionEvent, "delivered, and an event is recorded"},
 			}),
 		number("resource_list", "Maximum number of resources listed with the instructions; 0: none.",
 			func(s *Settings) *int { return &s.Activate.ResourceList }, 0, 1000000),
-		free(choice("show_digest", "Whether the model sees digests of skills and resources. Records always have them.",
+		free(choice("show_digest", "Whether the model sees the digests of skills and resources. Records always contain them.",
 			func(s *Settings) *ShowDigest { return &s.Activate.ShowDigest }, []value[ShowDigest]{
 				{ShowDigestNo, "no"},
 				{ShowDigestYes, "yes"},
@@ -63,7 +63,7 @@ func readRows() []Row {
 	return []Row{
 		fixed(choice("resource_scope", "Which of a skill's files may be read.",
 			func(s *Settings) *ResourceScope { return &s.Read.Scope }, []value[ResourceScope]{
-				{ResourceScopeOneLevel, "files in the skill's folder and its direct subfolders"},
+				{ResourceScopeOneLevel, "files in the skill's folder and in its direct subfolders"},
 				{ResourceScopeIndexed, "files in the index"},
 				{ResourceScopeFolder, "any file in the skill's folder"},
 			})),
@@ -80,13 +80,13 @@ func readRows() []Row {
 		choice("binary", "How a binary file is read.",
 			func(s *Settings) *Binary { return &s.Read.Binary }, []value[Binary]{
 				{BinaryRefuse, "it is refused"},
-				{BinaryMetadata, "kind, size, and digest, without the content"},
+				{BinaryMetadata, "as its kind, size, and digest, without the content"},
 				{BinaryBase64, "as base64"},
-				{BinaryRaw, "as its bytes, or as base64 if only text is possible"},
+				{BinaryRaw, "as raw bytes, or as base64 if only text is possible"},
 			}),
-		number("read_max", "Maximum number of bytes that one resource read may request.",
+		number("read_max", "Maximum number of bytes that a resource read may request.",
 			func(s *Settings) *int { return &s.Read.Max }, 1, 100000000),
-		number("read_default", "Number of bytes that a read returns if it does not specify one. At most read_max.",
+		number("read_default", "Number of bytes that a read returns if the call does not specify it. At most read_max.",
 			func(s *Settings) *int { return &s.Read.Default }, 1, 100000000),
 		choice("read_over", "How a file that is longer than the read limit is handled.",
 			func(s *Settings) *ReadOver { return &s.Read.Over }, []value[ReadOver]{
@@ -112,14 +112,14 @@ func toolsRows() []Row {
 			func(s *Settings) *Reply { return &s.Tools.Reply }, []value[Reply]{
 				{ReplyText, "text for the model"},
 				{ReplyPlain, "the text only, without an enclosing element"},
-				{ReplyEnvelope, "a JSON object with ok, and the data or the error"},
+				{ReplyEnvelope, "a JSON object with the key ok, and with the data or the error"},
 			})),
 		names("default_tools", "Tools available to a run that does not allow tools by name. A tool whose name is set to none is not offered.",
 			func(s *Settings) *[]string { return &s.Tools.Default }, defaultable),
 		choice("if_match", "Whether write_file and edit_file require the digest from the last read.",
 			func(s *Settings) *IfMatch { return &s.Tools.IfMatch }, []value[IfMatch]{
-				{IfMatchYes, "a call without it, or with a stale one, is refused"},
-				{IfMatchNo, "the digest is checked if the call has one"},
+				{IfMatchYes, "a call without a digest, or with a stale one, is refused"},
+				{IfMatchNo, "the digest is checked only if the call has one"},
 			}),
 	}
 }

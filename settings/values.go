@@ -10,7 +10,7 @@ const (
 	RootProject Root = "auto:project" // the skill folders in the workspace
 	RootHome    Root = "auto:home"    // the skill folders in the home directory
 	RootEnv     Root = "env"          // roots named by environment variables
-	RootDB      Root = "db"           // skills stored per project; no store yet
+	RootDB      Root = "db"           // skills stored per project; there is no store yet
 	RootHarness Root = "harness"      // the workspace, if it is a harness: a folder with HARNESS.md
 )
 
@@ -23,7 +23,7 @@ type Ancestors string
 
 // The values of Ancestors, narrowest first.
 const (
-	AncestorsNo  Ancestors = "no"  // the workspace's own skill folders only
+	AncestorsNo  Ancestors = "no"  // only the workspace's own skill folders
 	AncestorsYes Ancestors = "yes" // also the folders above it, up to the one with .git, except the home directory and folders that other users can write to
 )
 
@@ -43,8 +43,8 @@ type Scan string
 // The values of Scan, narrowest first.
 const (
 	ScanChildren  Scan = "children"  // the root itself or its direct children
-	ScanRecursive Scan = "recursive" // any depth, up to the caps
-	ScanGrouped   Scan = "grouped"   // any depth; in a harness, groups and documents are entries too
+	ScanRecursive Scan = "recursive" // any depth, up to the limits
+	ScanGrouped   Scan = "grouped"   // any depth; in a harness, groups and documents also count as entries
 )
 
 // Nested says whether the folder of a skill is searched for more skills.
@@ -72,7 +72,7 @@ type Symlinks string
 // The values of Symlinks, narrowest first.
 const (
 	SymlinksIgnore   Symlinks = "ignore"    // links are not followed
-	SymlinksInBounds Symlinks = "in_bounds" // links that stay in bounds are resolved once and opened by their target
+	SymlinksInBounds Symlinks = "in_bounds" // links that stay within bounds are resolved once, and their targets are opened
 )
 
 // Reload says when the snapshot is built again.
@@ -83,7 +83,7 @@ const (
 	ReloadSnapshot Reload = "snapshot" // once, at the start
 	ReloadAuto     Reload = "auto"     // per_turn in a conversation, snapshot in a batch run
 	ReloadPerTurn  Reload = "per_turn" // before each turn
-	ReloadTagged   Reload = "tagged"   // when a change in the store marks it stale; same as per_turn until a store exists
+	ReloadTagged   Reload = "tagged"   // when a change in the store makes it stale; same as per_turn until there is a store
 	ReloadWatch    Reload = "watch"    // when a file changes; same as per_turn until file watching is built
 	ReloadPerCall  Reload = "per_call" // on each request; a run requests it once per turn
 )
@@ -102,7 +102,7 @@ type StateStore string
 
 // The values of StateStore, narrowest first. Each adds to what switches off, so only a move that loses nothing narrows.
 const (
-	StateStoreProject StateStore = "project_file" // in the workspace's .metier/skills.json, which can only disable; user_file also applies
+	StateStoreProject StateStore = "project_file" // in the workspace's .metier/skills.json, which can only disable skills; user_file also applies
 	StateStoreUser    StateStore = "user_file"    // by skill, in metier's state folder
 	StateStoreKeen    StateStore = "keen_file"    // by name, in ~/.keen/skills/config.json
 	StateStoreNone    StateStore = "none"         // nowhere
@@ -114,7 +114,7 @@ type PlatformFilter string
 // The values of PlatformFilter, narrowest first.
 const (
 	PlatformFilterRefuse PlatformFilter = "refuse" // it is refused
-	PlatformFilterHide   PlatformFilter = "hide"   // it is not shown to the model; it can still be named
+	PlatformFilterHide   PlatformFilter = "hide"   // it is not shown to the model; it can still be loaded by name
 	PlatformFilterOff    PlatformFilter = "off"    // it is loaded
 )
 
@@ -165,7 +165,7 @@ type NoFrontmatter string
 const (
 	NoFrontmatterReject NoFrontmatter = "reject" // it is refused
 	NoFrontmatterFollow NoFrontmatter = "follow" // the rules for a missing name and a missing description apply
-	NoFrontmatterPlain  NoFrontmatter = "plain"  // it is a plain Markdown skill named after its folder
+	NoFrontmatterPlain  NoFrontmatter = "plain"  // it is loaded as a plain Markdown skill, named after its folder
 )
 
 // UnknownFields says what becomes of fields the specification does not name.
@@ -263,10 +263,10 @@ type Paths string
 
 // The values of Paths, narrowest first.
 const (
-	PathsNone    Paths = "none"    // none; skills are listed by skillId, which calls use instead of the name
+	PathsNone    Paths = "none"    // no paths; skills are listed by skillId, which calls use instead of the name
 	PathsSkill   Paths = "skill"   // relative to the skill or harness
 	PathsRepo    Paths = "repo"    // relative to the repository
 	PathsSandbox Paths = "sandbox" // /skills/NAME/...
-	PathsAuto    Paths = "auto"    // same as sandbox: file tools map the paths shown to the model, so no host path is needed
+	PathsAuto    Paths = "auto"    // same as sandbox; no host path is needed, because file tools map the paths shown to the model
 	PathsHost    Paths = "host"    // host paths
 )

@@ -11,13 +11,13 @@ const (
 	ScriptsBundled Scripts = "any_bundled" // any script of a known skill
 )
 
-// Approval says which scripts need an approval.
+// Approval says which scripts need approval.
 type Approval string
 
 // The values of Approval, narrowest first.
 const (
 	ApprovalAlways Approval = "always"  // every script
-	ApprovalByTier Approval = "by_tier" // scripts of skills in the user and third_party tiers
+	ApprovalByTier Approval = "by_tier" // scripts of skills in the project, user, and third_party tiers
 	ApprovalNever  Approval = "never"   // none
 )
 
@@ -36,7 +36,7 @@ const (
 	RuntimeGo         Runtime = "go"         // go run
 	RuntimeRust       Runtime = "rust"       // rust-script
 	RuntimePwsh       Runtime = "pwsh"       // pwsh
-	RuntimeExecutable Runtime = "executable" // any executable that the script's shebang names
+	RuntimeExecutable Runtime = "executable" // any executable named in the script's shebang
 )
 
 // Stage says how code reaches the sandbox.
@@ -64,7 +64,7 @@ type Network string
 // The values of Network, narrowest first.
 const (
 	NetworkOff    Network = "off"    // none
-	NetworkTiered Network = "tiered" // granted hosts; other hosts need an approval, and are refused for third_party
+	NetworkTiered Network = "tiered" // granted hosts; other hosts need approval, and are refused for third_party skills
 	NetworkOn     Network = "on"     // any public host
 )
 
@@ -101,8 +101,8 @@ type AllowedTools string
 // The values of AllowedTools, narrowest first.
 const (
 	AllowedToolsEnforce    AllowedTools = "enforce"            // same as narrow
-	AllowedToolsNarrow     AllowedTools = "narrow"             // calls that are not on the active skills' lists are denied
-	AllowedToolsAdvise     AllowedTools = "advise"             // calls that are not on the lists are allowed and reported
+	AllowedToolsNarrow     AllowedTools = "narrow"             // calls that the active skills' lists do not cover are denied
+	AllowedToolsAdvise     AllowedTools = "advise"             // calls that the lists do not cover are allowed and reported
 	AllowedToolsIgnore     AllowedTools = "ignore"             // no effect
 	AllowedToolsPreapprove AllowedTools = "enforce+preapprove" // same as enforce; a listed call that the operator also allows needs no approval
 )
@@ -112,9 +112,9 @@ type Merge string
 
 // The values of Merge, narrowest first.
 const (
-	MergeIntersection Merge = "intersection" // a call must satisfy the lists of all skills that have one
-	MergeLast         Merge = "last"         // the most recently activated skill takes precedence
-	MergeUnion        Merge = "union"        // a call must satisfy one list
+	MergeIntersection Merge = "intersection" // a call must satisfy every list
+	MergeLast         Merge = "last"         // only the list of the most recently activated skill applies
+	MergeUnion        Merge = "union"        // a call must satisfy at least one list
 )
 
 // Mode is the enforcement mode of the policy.
@@ -125,7 +125,7 @@ const (
 	ModeStrict   Mode = "enforce-strict"   // every call needs a direct command, including reads
 	ModeExplicit Mode = "enforce-explicit" // writes and side effects need a direct command
 	ModeObserve  Mode = "observe"          // same as enforce-explicit, but a missing command only causes a warning
-	ModeDisabled Mode = "disabled"         // no rules about prompt slots; grants and tiers still apply
+	ModeDisabled Mode = "disabled"         // prompt slots are not checked; grants and tiers still apply
 )
 
 // SlotRole is the role of the prompt slot of typed input.
@@ -153,8 +153,8 @@ type Layout string
 
 // The values of Layout, narrowest first.
 const (
-	LayoutV1   Layout = "v1"   // skills and references, SKILLS.md and REFERENCES.md
-	LayoutV2   Layout = "v2"   // any folder, leaf files, leaf detectors
+	LayoutV1   Layout = "v1"   // the folders skills and references, with SKILLS.md and REFERENCES.md
+	LayoutV2   Layout = "v2"   // any folders, with leaf files and leaf detectors
 	LayoutAuto Layout = "auto" // v2 if the folder looks like v2, otherwise v1
 )
 
@@ -194,7 +194,7 @@ type InstallFrom string
 const (
 	InstallFromLocal    InstallFrom = "local"    // a local folder
 	InstallFromZip      InstallFrom = "zip"      // an archive
-	InstallFromRegistry InstallFrom = "registry" // a registry, pinned
+	InstallFromRegistry InstallFrom = "registry" // a registry, with pinned versions
 )
 
 // ArchiveLayout says how an archive must be laid out.

@@ -5,11 +5,11 @@ type Way string
 
 // The values of Way, narrowest first.
 const (
-	WayPreload      Way = "preload"       // named at the start of the run; skills that the operator names are always loaded
+	WayPreload      Way = "preload"       // it is named at the start of the run; skills that the operator names are always loaded
 	WayLoadTool     Way = "load_tool"     // the model calls the load tool
 	WayReadFile     Way = "read_file"     // the model reads an entire local SKILL.md
 	WaySlash        Way = "slash"         // the user's task starts with /NAME
-	WaySessionStart Way = "session_start" // the HARNESS.md of a discovered harness, at the start of the session. A named harness is always loaded
+	WaySessionStart Way = "session_start" // the HARNESS.md of a discovered harness is loaded at the start of the session; a harness that you name is always loaded
 )
 
 // Content is the text an activation delivers.
@@ -18,7 +18,7 @@ type Content string
 // The values of Content, narrowest first.
 const (
 	ContentBody Content = "body"      // without the frontmatter
-	ContentMeta Content = "body+meta" // the fields that matter to the reader, then the body
+	ContentMeta Content = "body+meta" // the fields that matter to the model, then the body
 	ContentRaw  Content = "raw"       // the unchanged file
 )
 
@@ -29,7 +29,7 @@ type InjectRole string
 const (
 	InjectRoleContext    InjectRole = "context"     // context, never a command
 	InjectRoleToolResult InjectRole = "tool_result" // the call's result; context if no call loaded the skill
-	InjectRoleUser       InjectRole = "user"        // a user message that policy still treats as context; intended for skills that typed input loads, once chat exists
+	InjectRoleUser       InjectRole = "user"        // a user message that policy still treats as context; intended for skills loaded by typed input, once chat exists
 	InjectRoleSystem     InjectRole = "system"      // the system prompt
 )
 
@@ -38,9 +38,9 @@ type Args string
 
 // The values of Args, narrowest first.
 const (
-	ArgsNone    Args = "none"     // not at all
-	ArgsKeenRFC Args = "keen_rfc" // $ARGUMENTS, $ARGUMENTS[N] and $0 to $9, counted from 0; an Arguments line
-	ArgsClaude  Args = "claude"   // same as keen_rfc; without a placeholder, the arguments are appended to the text
+	ArgsNone    Args = "none"     // they are not inserted
+	ArgsKeenRFC Args = "keen_rfc" // in place of $ARGUMENTS, $ARGUMENTS[N], and $0 to $9, counted from 0; the task also lists them on an Arguments line
+	ArgsClaude  Args = "claude"   // same as keen_rfc; if there is no placeholder, the arguments are appended to the text
 )
 
 // DriftBatch says what a batch run does when an active skill changed on disk.
@@ -71,8 +71,8 @@ type Injection string
 // The values of Injection, narrowest first.
 const (
 	InjectionBlock     Injection = "block"           // not delivered
-	InjectionUntrusted Injection = "block_untrusted" // not delivered if its tier is third_party; otherwise delivered, with an event
-	InjectionEvent     Injection = "event"           // delivered, with an event
+	InjectionUntrusted Injection = "block_untrusted" // not delivered if its tier is third_party; otherwise delivered, and an event is recorded
+	InjectionEvent     Injection = "event"           // delivered, and an event is recorded
 )
 
 // Blocks reports whether text that reads like an injection is withheld;
@@ -95,7 +95,7 @@ type ResourceScope string
 
 // The values of ResourceScope, narrowest first.
 const (
-	ResourceScopeOneLevel ResourceScope = "one_level" // files in the skill's folder and its direct subfolders
+	ResourceScopeOneLevel ResourceScope = "one_level" // files in the skill's folder and in its direct subfolders
 	ResourceScopeIndexed  ResourceScope = "indexed"   // files in the index
 	ResourceScopeFolder   ResourceScope = "folder"    // any file in the skill's folder
 )
@@ -124,9 +124,9 @@ type Binary string
 // The values of Binary, narrowest first.
 const (
 	BinaryRefuse   Binary = "refuse"   // it is refused
-	BinaryMetadata Binary = "metadata" // kind, size, and digest, without the content
+	BinaryMetadata Binary = "metadata" // as its kind, size, and digest, without the content
 	BinaryBase64   Binary = "base64"   // as base64
-	BinaryRaw      Binary = "raw"      // as its bytes, or as base64 if only text is possible
+	BinaryRaw      Binary = "raw"      // as raw bytes, or as base64 if only text is possible
 )
 
 // ReadOver says what becomes of a file longer than the read may be.
@@ -145,7 +145,7 @@ type Reply string
 const (
 	ReplyText     Reply = "text"     // text for the model
 	ReplyPlain    Reply = "plain"    // the text only, without an enclosing element
-	ReplyEnvelope Reply = "envelope" // a JSON object with ok, and the data or the error
+	ReplyEnvelope Reply = "envelope" // a JSON object with the key ok, and with the data or the error
 )
 
 // IfMatch says whether write_file and edit_file need the digest last read.
@@ -153,6 +153,6 @@ type IfMatch string
 
 // The values of IfMatch, narrowest first.
 const (
-	IfMatchYes IfMatch = "yes" // a call without it, or with a stale one, is refused
-	IfMatchNo  IfMatch = "no"  // the digest is checked if the call has one
+	IfMatchYes IfMatch = "yes" // a call without a digest, or with a stale one, is refused
+	IfMatchNo  IfMatch = "no"  // the digest is checked only if the call has one
 )
