@@ -31,12 +31,12 @@ func (a *app) auditCommand() *cobra.Command {
 
 func (a *app) auditVerifyCommand() *cobra.Command {
 	var place runPlace
-	c := &cobra.Command{Use: "verify RUN", Short: "Check that a record was not changed",
-		Long: `Verify checks the whole record: the chain of entries, the content they name, the
-records of child runs, the artifacts, and the heads recorded outside the
+	c := &cobra.Command{Use: "verify RUN", Short: "Check that a record has not been changed",
+		Long: `Verify checks the whole record: the chain of entries, the content that the entries
+name, the records of child runs, the artifacts, and the heads recorded outside the
 workspace. Without recorded heads, verify cannot detect a log that was cut off,
-extended, or rewritten, and prints a warning. Exit 0: the record is as written.
-Exit 5: it was altered, cut off, or extended by another program.`,
+extended, or rewritten, and prints a warning. Exit 0: the record is unchanged.
+Exit 5: another program altered, truncated, or extended it.`,
 		Example: "  metier audit verify latest\n  metier audit verify .metier/runs/20260131-101500-1a2b3c4d --json",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -125,7 +125,7 @@ func (a *app) auditShowCommand() *cobra.Command {
 digests, codes, and sizes. To print the conversation itself, use
 'metier runs show RUN --transcript'.
 
-With --normalized it prints JSON lines without times, hashes, and random IDs, so
+With --normalized, it prints JSON lines without times, hashes, and random IDs, so
 that diff shows where two runs differ.`,
 		Example: "  metier audit show latest\n  metier audit show latest --type skill\n  metier audit show latest --from 40 --json\n  metier audit show latest --normalized > run.jsonl",
 		Args:    oneRun,
@@ -260,12 +260,11 @@ func (a *app) flatten(d *json.Decoder, name string, out *[]string) error {
 func (a *app) auditReplayCommand() *cobra.Command {
 	var place runPlace
 	var roots []string
-	c := &cobra.Command{Use: "replay RUN", Short: "Rebuild a run's active skills, and compare them with those on disk",
+	c := &cobra.Command{Use: "replay RUN", Short: "Rebuild a run's list of active skills, and compare it with the skills on disk",
 		Long: `Replay rebuilds the state of a run from its record, checks the chain, the heads,
 and every digest, and prints the skills that were active at the end. It looks up
-each skill in the roots that the run used, and prints every hash that has
-changed. Exit 0: the active skills are the same. Exit 5: a hash or the record
-changed.`,
+each skill in the roots that the run used, and prints every hash that has changed.
+Exit 0: the active skills are unchanged. Exit 5: a hash or the record has changed.`,
 		Example: "  metier audit replay latest\n  metier audit replay latest --skills-root ../skills",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -284,7 +283,7 @@ changed.`,
 			return r.Err()
 		}}
 	place.flags(c)
-	c.Flags().StringArrayVar(&roots, "skills-root", nil, "search this folder for the skills instead (repeatable)")
+	c.Flags().StringArrayVar(&roots, "skills-root", nil, "search for the skills in this folder instead (repeatable)")
 	a.completions(c)
 	return c
 }

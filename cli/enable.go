@@ -31,8 +31,8 @@ func (a *app) enableCommand() *cobra.Command {
 	c := a.switchCommand(true)
 	c.Use, c.Short = "enable NAME|PATH", "Enable skills that were disabled"
 	c.Long = `Enable reverses 'metier disable' for all skills with a name, or for one skill by
-its ID or path. It exits with 3 if the skill stays disabled: the operator denies
-it, or another state file disables it.`
+its ID or path. It exits with 3 if the skill stays disabled because the operator
+denied it or another state file disables it.`
 	c.Example = "  metier enable table-report\n  metier enable project:greet --json"
 	return c
 }
@@ -40,11 +40,11 @@ it, or another state file disables it.`
 func (a *app) disableCommand() *cobra.Command {
 	c := a.switchCommand(false)
 	c.Use, c.Short = "disable NAME|PATH", "Disable skills without changing their files"
-	c.Long = `Disable removes skills from every catalog, completion, and session, until 'metier
-enable'. A name disables every skill that has it now. An ID or a path disables
-one skill, and the next skill with that name takes its place. The state_store
-setting selects where this is stored: for the user, or in the workspace's
-.metier/skills.json, which can only disable skills.`
+	c.Long = `Disable removes skills from every catalog, completion, and session. To undo it, use
+'metier enable'. A name disables every skill that has it now. An ID or a path
+disables one skill, and the next skill with that name takes its place. The
+state_store setting selects where this is stored: in the user's file, or in the
+workspace's .metier/skills.json, which can only disable skills.`
 	c.Example = "  metier disable table-report\n  metier disable project:greet\n  metier disable greet --set state_store=project_file"
 	return c
 }

@@ -93,9 +93,9 @@ type mendableFind struct {
 func (a *app) explainCommand() *cobra.Command {
 	var place skillLocation
 	c := &cobra.Command{Use: "explain NAME|PATH", GroupID: "skills", Short: "Explain why a skill was loaded, hidden, or refused, and how to fix it",
-		Long: `Explain shows, for each skill with this name or at this path, whether a run with
-the same flags would load it, which rule decided, which problems were found and
-how to fix them, and whether the model would see it.`,
+		Long: `For each skill with this name or at this path, explain shows whether a run with
+the same flags would load it and which rule decided this, which problems were
+found and how to fix them, and whether the model would see the skill.`,
 		Example: "  metier explain table-report\n  metier explain ./skills/mine\n  metier explain table-report --profile cf-harness --json", Args: oneSkill,
 		RunE: func(c *cobra.Command, args []string) error {
 			sh, err := a.openIndex(c.Context(), place)

@@ -19,8 +19,8 @@ func (a *app) fixCommand() *cobra.Command {
 	c := &cobra.Command{Use: "fix PATH...", GroupID: "author", Short: "Repair the frontmatter of skills",
 		Long: `Fix repairs frontmatter that metier can read only by repairing it in memory:
 values that need quotes, a missing closing line, a code fence around the file,
-lines before the frontmatter, broken escapes, misspelled fields. The values do
-not change, and neither does any other byte of the file.
+lines before the frontmatter, broken escapes, and misspelled fields. The values
+stay the same, and so does the rest of the file.
 
 Fix prints the change as a diff and writes it only with --write. It skips files
 and folders that are symlinks.

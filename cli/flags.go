@@ -22,7 +22,7 @@ func (p *placeFlags) add(fl *pflag.FlagSet, about string) {
 	fl.StringVar(&p.workspace, "workspace", "", about)
 	fl.StringArrayVar(&p.roots, "skills-root", nil, "skills folder, relative to the workspace (repeatable; default: the configured folders)")
 	harnessFlag(fl, &p.harness)
-	fl.StringVar(&p.profile, "profile", "", "settings profile, see 'metier profile list'")
+	fl.StringVar(&p.profile, "profile", "", "settings profile; see 'metier profile list'")
 	fl.StringArrayVar(&p.set, "set", nil, "change a setting: name=value (repeatable)")
 }
 
@@ -65,7 +65,7 @@ func (f *programFlags) add(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&f.scripts, "allow-skill-script", nil, "allow this script, and approve its current files: SKILL:scripts/PATH (repeatable)")
 	fl.StringArrayVar(&f.hosts, "allow-host", nil, "allow programs and web_fetch to reach this host, or *.host (repeatable; default: no host)")
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox for programs: "+strings.Join(engine.Backends(), ", ")+" (default native)")
-	fl.StringArrayVar(&f.policy, "policy", nil, "policy file with grants, rules, and approvals, see docs/POLICY.md (repeatable)")
+	fl.StringArrayVar(&f.policy, "policy", nil, "policy file with grants, rules, and approvals (repeatable); see docs/POLICY.md")
 }
 
 // request sets the fields of a request about programs.
@@ -80,15 +80,15 @@ type subagentFlags struct {
 }
 
 func (f *subagentFlags) add(fl *pflag.FlagSet) {
-	fl.StringArrayVar(&f.profiles, "allow-subagent-profile", nil, "let the model delegate tasks to subagents with this profile (repeatable), see 'metier subagents'")
-	fl.StringArrayVar(&f.dirs, "subagent-profiles", nil, "folder with more profiles, as NAME.yaml files (repeatable)")
+	fl.StringArrayVar(&f.profiles, "allow-subagent-profile", nil, "let the model delegate tasks to subagents with this profile (repeatable); see 'metier subagents'")
+	fl.StringArrayVar(&f.dirs, "subagent-profiles", nil, "folder with more subagent profiles, as NAME.yaml files (repeatable)")
 }
 
 // browserFlags are the flags of a run that may share a browser session.
 type browserFlags struct{ endpoint, origin, until string }
 
 func (f *browserFlags) add(fl *pflag.FlagSet) {
-	fl.StringVar(&f.endpoint, "browser-endpoint", "", "give subagents a session in the browser with this DevTools address on this machine: http://127.0.0.1:PORT")
+	fl.StringVar(&f.endpoint, "browser-endpoint", "", "give subagents a session in the browser that has this DevTools address on this machine: http://127.0.0.1:PORT")
 	fl.StringVar(&f.origin, "browser-origin", "", "the only origin of the browser session: https://app.example")
 	fl.StringVar(&f.until, "browser-until", "", "duration of the browser session, such as 20m, or the time when it ends (default 1h)")
 }

@@ -99,8 +99,9 @@ func (a *app) harnessValidateCommand() *cobra.Command {
 	c := &cobra.Command{Use: "validate DIR", Short: "Check a harness",
 		Long: `Validate checks whether a harness can be loaded and prints the messages of its
 layout's reference validator. HARNESS.md and each skill need a name and a
-description; in v1 a Markdown reference also needs a description. Groups without
-a summary file, and in v2 Markdown files without a description, are warnings.
+description; in v1, a Markdown reference also needs a description. A group without
+a summary file causes a warning, and so does a Markdown file without a description
+in v2.
 
 Errors and warnings go to standard error. Exit 0: the harness is valid, possibly
 with warnings. 1: it is invalid. 4: the folder does not exist.`,
@@ -194,7 +195,8 @@ func (a *app) harnessShowCommand() *cobra.Command {
 	c := &cobra.Command{Use: "show DIR", Short: "Show a harness as a tree",
 		Long: `Show prints a harness as a tree of groups, skills, other leaves, and documents,
 with their descriptions. A folder with a SKILL.md is shown as a skill even if no
-line of .leaf-detectors matches it. 'metier harness validate' reports that.`,
+line of .leaf-detectors matches it. 'metier harness validate' reports such
+folders.`,
 		Example: "  metier harness show examples/sales-desk\n  metier harness show --json examples/release-desk", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			h, err := a.harnessAt(c.Context(), args[0], layout, true, anySkill)
@@ -259,9 +261,9 @@ func (a *app) harnessReadCommand() *cobra.Command {
 func (a *app) harnessPromptCommand() *cobra.Command {
 	var layout string
 	c := &cobra.Command{Use: "prompt DIR", Short: "Print a harness as XML for a prompt",
-		Long: `Prompt prints the name, description, body, and contents of a harness as XML, in
-the format of the reference library. Unlike the library, it escapes all text, so a
-name or description cannot open an element.`,
+		Long: `Prompt prints a harness's name, description, body, and contents as XML, in the
+reference library's format. Unlike the library, it escapes all text, so a name or
+description cannot open an element.`,
 		Example: "  metier harness prompt examples/sales-desk > prompt.xml", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			h, err := a.harnessAt(c.Context(), args[0], layout, true)

@@ -101,12 +101,12 @@ var states = []string{string(metier.Loaded), string(metier.Hidden), string(metie
 func (a *app) listCommand() *cobra.Command {
 	var place skillLocation
 	var f listFlags
-	c := &cobra.Command{Use: "list", GroupID: "skills", Short: "List the skills a run would find here",
-		Long: `List shows every skill that a run with the same flags would find, by name, with
-its state under the settings. Without --all it leaves out skills that cannot be
-used (shadowed, refused, or with user-invocable: false) and reports their number
-on standard error. In a terminal, names and descriptions are cut to fit the width.
-In a pipe they are complete.`,
+	c := &cobra.Command{Use: "list", GroupID: "skills", Short: "List the skills that a run would find here",
+		Long: `List shows every skill that a run with the same flags would find, sorted by name,
+with its state under the settings. Without --all, it leaves out skills that cannot
+be used (shadowed, refused, or with user-invocable: false) and reports their
+number on standard error. In a terminal, names and descriptions are cut to fit the
+width. In a pipe, they are complete.`,
 		Example: "  metier list\n  metier list --all --skills-root ~/skills\n  metier list --state refused --json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -146,8 +146,8 @@ In a pipe they are complete.`,
 	place.flags(c)
 	place.servers(c)
 	c.Flags().BoolVar(&f.all, "all", false, "also show skills that cannot be used, and why")
-	c.Flags().BoolVar(&f.digests, "digests", false, "with --json: include the digest of every SKILL.md, even of long ones")
-	c.Flags().BoolVar(&f.verbose, "verbose", false, "print how long each root took to search, on standard error")
+	c.Flags().BoolVar(&f.digests, "digests", false, "with --json: include the digest of every SKILL.md, even if it is long")
+	c.Flags().BoolVar(&f.verbose, "verbose", false, "print, on standard error, how long it took to search each root")
 	f.flags(c)
 	a.completions(c)
 	return c

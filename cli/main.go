@@ -169,7 +169,7 @@ func (a *app) root() *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document on standard output, errors as JSON on standard error")
+	c.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document on standard output, and errors as JSON on standard error")
 	c.SetFlagErrorFunc(flagUsage)
 	c.AddGroup(&cobra.Group{ID: "work", Title: "Run:"}, &cobra.Group{ID: "skills", Title: "Skills:"}, &cobra.Group{ID: "author", Title: "Write and check skills:"},
 		&cobra.Group{ID: "proof", Title: "Inspect and verify:"}, &cobra.Group{ID: "setup", Title: "Set up:"})

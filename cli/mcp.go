@@ -37,8 +37,8 @@ as prompts, and as entries in the extension io.modelcontextprotocol/skills
 (SEP-2640). Scripts run only if --allow-skill-script or the configuration names
 them.
 
-Without --http it serves the program that started it, on standard input and
-output. With --http it serves the path /mcp at an address; if other machines can
+Without --http, it serves the program that started it, on standard input and
+output. With --http, it serves the path /mcp at an address. If other machines can
 reach the address, --token-file is required. Each client has its own session, and
 each session keeps a record, as a run does.
 
@@ -61,7 +61,7 @@ apply to all endpoints.`,
 	fl.StringArrayVar(&f.origins, "allow-origin", nil, "allow HTTP requests from web pages with this origin (repeatable)")
 	fl.DurationVar(&f.watch, "watch", 2*time.Second, "how often to check for changed skills; 0: never")
 	fl.StringArrayVar(&f.endpoints, "endpoint", nil, "also serve other skills or settings at /mcp/NAME: NAME=PROFILE,ROOT,... (repeatable)")
-	fl.IntVar(&f.anonymous, "anonymous-records", 50, "number of records for anonymous HTTP requests to keep; each has up to 1,000 requests; 0: all")
+	fl.IntVar(&f.anonymous, "anonymous-records", 50, "maximum number of records to keep for anonymous HTTP requests; each has up to 1,000 requests; 0: keep all")
 	f.add(fl)
 	a.completions(c)
 	c.AddCommand(a.mcpInstallCommand(), a.mcpLsCommand(), a.mcpInspectCommand())

@@ -136,11 +136,11 @@ func (a *app) mcpInspectCommand() *cobra.Command {
 	var verify bool
 	c := &cobra.Command{
 		Use:   "inspect SERVER",
-		Short: "Show the tools and skills of an MCP server, and whether the skills verify",
-		Long: `Inspect shows what a configured server offers as a run would see it: the names and
-effects of its tools, and its skills with their problems. It fetches no skill
-files. With --verify it fetches all of them, compares sizes, digests, and
-frontmatter, and exits with 1 if one differs.`,
+		Short: "Show an MCP server's tools and skills, and whether the skills can be verified",
+		Long: `Inspect shows what a configured server offers, as a run would see it: the names
+and effects of its tools, and its skills with their problems. It does not fetch
+skill files. With --verify, it fetches all of them, checks sizes, digests, and
+frontmatter, and exits with 1 if one does not match.`,
 		Example: "  metier mcp inspect docs\n  metier mcp inspect docs --verify --json",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return a.mcpInspect(c.Context(), args[0], files, verify) },

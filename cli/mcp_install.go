@@ -32,15 +32,15 @@ func (a *app) mcpInstallCommand() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "install CLIENT [flags] [-- ARGS...]",
-		Short: "Print or write the configuration entry a client needs for 'metier mcp'",
-		Long: `Install prints the entry that a client's configuration needs to start this
-program as a skill server, and the file it belongs in. With --write it changes
-that file after asking, and keeps everything else in it. Arguments after -- go to
-'metier mcp'.
+		Short: "Print or write the configuration entry that a client needs for 'metier mcp'",
+		Long: `Install prints the entry that starts this program as a skill server, and the path
+of the client's configuration file that it belongs in. With --write, it asks for
+confirmation and then adds the entry to that file. The rest of the file stays
+unchanged. Arguments after -- are passed to 'metier mcp'.
 
-With --url the entry is for a server that is already running
+With --url, the entry is for a server that is already running
 ('metier mcp --http ADDR'). If the server requires a token, --token-env names the
-client's environment variable that holds it: the token itself is never written to
+client's environment variable that holds it. The token itself is never written to
 the file.
 
 Clients: ` + strings.Join(names, ", ") + ".",
@@ -64,12 +64,12 @@ Clients: ` + strings.Join(names, ", ") + ".",
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.name, "as", "skills", "name of the server in the client")
+	fl.StringVar(&f.name, "as", "skills", "name of the server in the client's configuration")
 	fl.StringVar(&f.url, "url", "", "address of a running server, such as http://127.0.0.1:8931/mcp")
 	fl.StringVar(&f.tokenEnv, "token-env", "", "with --url: environment variable that holds the client's token")
 	fl.BoolVar(&f.project, "project", false, "use the project's configuration file instead of the user's")
-	fl.BoolVar(&f.write, "write", false, "write the entry into the file, after asking")
-	fl.BoolVar(&f.yes, "yes", false, "do not ask")
+	fl.BoolVar(&f.write, "write", false, "write the entry into the file, after asking for confirmation")
+	fl.BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
 	return c
 }
 

@@ -89,11 +89,11 @@ func (a *app) profileShowCommand() *cobra.Command {
 	var workspace string
 	var set []string
 	c := &cobra.Command{Use: "show [PROFILE]", Short: "Print each setting with its value, origin, and possible values",
-		Long: `Show prints the settings that a run started here would use. In order, these are the
-profile, the operator's configuration, --set, and the workspace's metier.yaml,
-which can only narrow. The profile is the argument, METIER_PROFILE, the profile in
-the configuration, or default. Settings that are not implemented yet are marked
-"no effect yet".`,
+		Long: `Show prints the settings that a run started here would use. They come from the
+profile, the operator's configuration, --set, and the workspace's metier.yaml, in
+this order. The metier.yaml can only narrow them. The profile is the argument or,
+without one, METIER_PROFILE, the profile in the configuration, or default.
+Settings that are not implemented yet are marked "no effect yet".`,
 		Example: "  metier profile show\n  metier profile show keen --set reload=snapshot\n  metier profile show --json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -179,7 +179,7 @@ const widest = 32
 
 func (a *app) profileDiffCommand() *cobra.Command {
 	c := &cobra.Command{Use: "diff [A] B", Short: "Print the settings that differ between two profiles",
-		Long:    "Diff prints the settings that differ between two profiles. A defaults to default.",
+		Long:    "Diff prints the settings that differ between two profiles.\nThe default for A is the profile named default.",
 		Example: "  metier profile diff cf-harness\n  metier profile diff keen cf-harness", Args: cobra.RangeArgs(1, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {

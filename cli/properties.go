@@ -12,8 +12,9 @@ import (
 func (a *app) readPropertiesCommand() *cobra.Command {
 	c := &cobra.Command{Use: "read-properties PATH", GroupID: "author", Short: "Print a skill's properties as JSON, as skills-ref does",
 		Long: `Read-properties reads the frontmatter of a skill as the reference validator
-skills-ref does, quirks included, and prints the name, the description, and the
-optional fields that are present as JSON. It does not validate the skill.
+skills-ref does, including its quirks. As JSON, it prints the name, the
+description, and the optional fields that are present. It does not validate the
+skill.
 
 Exit 1: the skill cannot be read. 2: PATH does not exist.`,
 		Example: "  metier read-properties my-skill", Args: cobra.ExactArgs(1),
@@ -35,7 +36,7 @@ Exit 1: the skill cannot be read. 2: PATH does not exist.`,
 }
 
 func (a *app) toPromptCommand() *cobra.Command {
-	c := &cobra.Command{Use: "to-prompt PATH...", GroupID: "author", Short: "Print skills as the <available_skills> block of a prompt, as skills-ref does",
+	c := &cobra.Command{Use: "to-prompt PATH...", GroupID: "author", Short: "Print skills as a prompt's <available_skills> block, as skills-ref does",
 		Long: `To-prompt prints the name, description, and location of each skill as the
 <available_skills> block for a system prompt, byte for byte as the reference
 validator skills-ref does. If a skill cannot be read, it fails and prints nothing.

@@ -51,12 +51,12 @@ func (a *app) runCommand() *cobra.Command {
 		Use:     "run [flags]",
 		GroupID: "work",
 		Short:   "Run an agent on a task",
-		Long: `Run gives an agent a task, a workspace, and skills, waits until it ends, and keeps
-a record of what the agent was sent, read, and did.
+		Long: `Run gives an agent a task, a workspace, and skills, and waits until the agent
+ends. It keeps a record of what the agent received, read, and did.
 
 The answer goes to standard output, and progress to standard error. To continue a
-run that was stopped or killed, use --resume. To continue a finished run, also
-give a new --prompt.`,
+run that was stopped or killed, use --resume. To continue a finished run, also use
+--prompt with a new message.`,
 		Example: `  metier run -f examples/quickstart/run.yaml
   metier run --skill report --prompt "Write the weekly report"
   metier run --harness examples/sales-desk --prompt "Which shop sold most?"
@@ -73,12 +73,12 @@ give a new --prompt.`,
 	fl := c.Flags()
 	fl.StringVarP(&f.file, "file", "f", "", "run file; flags override it")
 	fl.StringVar(&f.workspace, "workspace", "", "folder in which the agent works (default: the current one)")
-	fl.StringVar(&f.cwd, "cwd", "", "folder in the workspace that relative paths start from")
+	fl.StringVar(&f.cwd, "cwd", "", "folder in the workspace that paths are relative to")
 	fl.StringArrayVar(&f.mounts, "mount", nil, "mount another folder: name=NAME,source=DIR,target=/PATH,mode=ro|rw (repeatable)")
 	fl.StringArrayVar(&f.roots, "skills-root", nil, "skills folder, relative to the workspace (repeatable)")
 	harnessFlag(fl, &f.harness)
 	fl.StringArrayVar(&f.skills, "skill", nil, "skill to load before the task (repeatable, in order)")
-	fl.StringVar(&f.profile, "profile", "", "settings profile, see 'metier profile list'")
+	fl.StringVar(&f.profile, "profile", "", "settings profile; see 'metier profile list'")
 	fl.StringArrayVar(&f.set, "set", nil, "change a setting: name=value (repeatable)")
 	fl.BoolVar(&f.noCatalog, "no-skill-catalog", false, "show the model only the loaded skills")
 	fl.StringArrayVar(&f.allowTools, "allow-tool", nil, "allow this tool; 'default' stands for the profile's tools (repeatable; default: the profile's tools)")
@@ -91,8 +91,8 @@ give a new --prompt.`,
 	fl.StringVar(&f.model, "model", "", "provider:name, or scripted:FILE")
 	fl.StringVar(&f.prompt, "prompt", "", "the task, or the next message with --resume; '/NAME words' calls the skill NAME")
 	fl.StringVar(&f.promptFile, "prompt-file", "", "file that contains the task (-: standard input)")
-	fl.StringVar(&f.mode, "mode", "", "chat; code: write code and run it; or plan: read only, answer with a plan (default chat)")
-	fl.StringVar(&f.outputMode, "output-mode", "", "operator: ask questions; batch: answer no to every question (default: operator in a terminal)")
+	fl.StringVar(&f.mode, "mode", "", "chat, code (write and run code), or plan (only read, and answer with a plan) (default chat)")
+	fl.StringVar(&f.outputMode, "output-mode", "", "operator (ask questions) or batch (answer no to every question) (default: operator in a terminal)")
 	fl.StringVar(&f.outputSchema, "output-schema", "", "file with a JSON Schema that the answer must match")
 	fl.StringVar(&f.resultJSON, "result-json", "", "write the result to this file")
 	fl.StringVar(&f.promptRole, "prompt-slot-role", "", "role of the task: direct-command, context, or quote")
@@ -101,13 +101,13 @@ give a new --prompt.`,
 	fl.Int64Var(&f.maxTokens, "max-tokens", 0, "maximum number of tokens for the whole run (default: no limit)")
 	fl.StringVar(&f.artifacts, "artifact-root", "", "folder for the record (default: .metier/runs in the workspace)")
 	fl.StringVar(&f.onDrift, "on-drift", "", "what to do on --resume if skills have changed: fail, warn, reload, or ignore")
-	fl.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 3 if a finished run had denied calls: denied (repeatable)")
+	fl.StringArrayVar(&f.failOn, "fail-on", nil, "denied: exit with 3 if a finished run had denied calls (repeatable)")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show what would run, without calling a model")
-	fl.StringVar(&f.onApproval, "on-approval", approvalDeny, "batch: deny calls that need an approval, or wait: leave the question open and exit with 7")
+	fl.StringVar(&f.onApproval, "on-approval", approvalDeny, "in batch mode, calls that need approval: deny them, or wait (leave the question open and exit with 7)")
 	fl.BoolVar(&f.park, "park", false, "")
 	_ = fl.MarkHidden("park")
-	fl.StringVar(&f.resume, "resume", "", "continue this run: an ID, a folder, or 'latest'; add --prompt for a further message")
-	fl.BoolVar(&f.trustRecord, "trust-record", false, "resume even if the record was written elsewhere or has lost entries; everything it allows stays allowed")
+	fl.StringVar(&f.resume, "resume", "", "continue this run: an ID, a folder, or 'latest'; to add a message, use --prompt")
+	fl.BoolVar(&f.trustRecord, "trust-record", false, "resume even if the record was written elsewhere or has lost entries; everything that the record allows stays allowed")
 	a.completions(c)
 	return c
 }

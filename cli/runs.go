@@ -100,7 +100,7 @@ func oneRun(c *cobra.Command, args []string) error {
 
 func (a *app) runsCommand() *cobra.Command {
 	c := &cobra.Command{Use: "runs", GroupID: "proof", Short: "List, show, export, and answer recorded runs",
-		Long: "Read the records of 'metier run', and answer the questions that runs are waiting on. Only\napprove, deny, answer RUN yes|no, and approvals --revoke make changes.", Args: cobra.NoArgs,
+		Long: "Read the records of 'metier run', and answer the questions that runs are waiting on. Only\napprove, deny, answer RUN yes|no, and approvals --revoke change anything.", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(a.runsListCommand(), a.runsStatsCommand(), a.runsShowCommand(), a.runsExportCommand(), a.runsAnswerCommand(), a.runsApproveCommand(), a.runsDenyCommand(), a.runsApprovalsCommand())
 	return c
@@ -187,7 +187,7 @@ func runRow(s run.Summary) []string {
 func (a *app) runsShowCommand() *cobra.Command {
 	var place runPlace
 	var transcript bool
-	c := &cobra.Command{Use: "show RUN", Short: "Show what one run was sent, read, and did",
+	c := &cobra.Command{Use: "show RUN", Short: "Show what one run received, read, and did",
 		Long:    "Show prints what a run did. RUN is an ID, the start of an ID, the path of\na run folder, or latest.",
 		Example: "  metier runs show latest\n  metier runs show latest --transcript\n  metier runs show 20260131 --json",
 		Args:    oneRun,
@@ -249,7 +249,7 @@ unzip it and run 'metier audit verify FOLDER/RUN'.`,
 			return a.putExport(f.ID(), out, b.Bytes())
 		}}
 	place.flags(c)
-	c.Flags().StringVarP(&out, "output", "o", "", "archive to write, - for standard output")
+	c.Flags().StringVarP(&out, "output", "o", "", "archive to write; -: standard output")
 	c.Flags().BoolVar(&unverified, "unverified", false, "export a record that fails verification, and list its problems in verify.json")
 	a.completions(c)
 	return c

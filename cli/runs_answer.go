@@ -26,7 +26,7 @@ type answerFlags struct {
 
 func (f *answerFlags) add(c *cobra.Command) {
 	f.flags(c)
-	c.Flags().StringVar(&f.question, "question", "", "question to answer, by its ID or its call (default: the only one)")
+	c.Flags().StringVar(&f.question, "question", "", "question to answer, by its ID or its call's ID (default: the only one)")
 }
 
 func (f *answerFlags) addScope(c *cobra.Command) {
@@ -36,9 +36,9 @@ func (f *answerFlags) addScope(c *cobra.Command) {
 func (a *app) runsAnswerCommand() *cobra.Command {
 	var f answerFlags
 	c := &cobra.Command{Use: "answer RUN", Short: "Show the questions that a run is waiting on",
-		Long: `Show a run's open questions, and what an approval would cover. This changes nothing.
-Answer with 'metier runs approve' or 'metier runs deny', then continue with 'metier run --resume RUN'.
-'metier runs answer RUN yes' and 'no' also work.`,
+		Long: `Show a run's open questions and what an approval would cover, without changing
+anything. Answer with 'metier runs approve' or 'metier runs deny', then continue
+with 'metier run --resume RUN'. 'metier runs answer RUN yes' and 'no' also work.`,
 		Example: "  metier runs answer latest",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 2 && args[1] != "yes" && args[1] != "no" {

@@ -30,11 +30,11 @@ func (a *app) trustCommand() *cobra.Command {
 	var tier string
 	var revoke bool
 	c := &cobra.Command{Use: "trust NAME|PATH", GroupID: "skills", Short: "Trust a third-party skill until its files change",
-		Long: `Trust records the digest of all current files of a skill and the tier to give it.
-The trust ends when one of the files changes. The skill then has its root's tier
-again, and a diagnostic reports it. Trust can raise a third-party skill to
-user or project, never to org or builtin. It does not run anything. Read the skill
-first: metier show NAME --body.`,
+		Long: `Trust records the digest of all of a skill's current files, and the tier that the
+skill gets. The trust ends when one of the files changes. The skill then returns
+to its root's tier, and a diagnostic reports this. Trust can raise a third-party
+skill to user or project, never to org or builtin. It does not run anything. Read
+the skill first: metier show NAME --body.`,
 		Example: "  metier trust table-report\n  metier trust third_party:report --tier project\n  metier trust table-report --revoke", Args: oneSkill,
 		RunE: func(c *cobra.Command, args []string) error {
 			if t := policy.Tier(tier); t != policy.User && t != policy.Project {
@@ -51,7 +51,7 @@ first: metier show NAME --body.`,
 			return a.put(doc, func() { a.showTrusted(doc, revoke) })
 		}}
 	place.flags(c)
-	c.Flags().StringVar(&tier, "tier", string(policy.User), "tier to give the skill: user or project")
+	c.Flags().StringVar(&tier, "tier", string(policy.User), "tier that the skill gets: user or project")
 	c.Flags().BoolVar(&revoke, "revoke", false, "remove the trust")
 	a.completions(c)
 	c.ValidArgsFunction = firstArg(1, a.completeWhich(func(sk metier.Skill) bool { return sk.Tier.Or() == policy.ThirdParty || revoke }))

@@ -19,14 +19,15 @@ func (a *app) validateCommand() *cobra.Command {
 	var ref bool
 	c := &cobra.Command{Use: "validate PATH...", GroupID: "author", Short: "Check skills against the specification",
 		Long: `Validate checks each skill folder, or the SKILL.md in it, against the Agent Skills
-specification, with the messages of the reference validator skills-ref. It also
-prints warnings (broken links) and advice (descriptions that do not say when to
-use the skill, scripts that nothing on this machine can run). These do not make a
-skill invalid.
+specification, and prints the messages of the reference validator skills-ref. It
+also prints warnings (broken links) and advice (descriptions that do not say when
+to use the skill, scripts that nothing on this machine can run). These do not make
+a skill invalid.
 
-With --reference it gives exactly the results and messages of skills-ref, quirks
-included, and no advice. docs/internal/conformance.md lists the differences. With
---profile a skill is valid if it would be loaded under that profile.
+With --reference, it gives exactly the results and messages of skills-ref,
+including its quirks, and no advice. docs/internal/conformance.md lists the
+differences. With --profile, a skill is valid if it would be loaded under that
+profile.
 
 Exit 0: every skill is valid. 1: one is not. 4: a path does not exist.`,
 		Example: "  metier validate .agents/skills/*\n  metier validate --reference my-skill\n  metier validate --profile agent-runtime my-skill\n  metier validate --format sarif skills/* > skills.sarif",
@@ -52,7 +53,7 @@ Exit 0: every skill is valid. 1: one is not. 4: a path does not exist.`,
 		}}
 	c.Flags().StringVar(&format, "format", formatText, "output format: text, json, or sarif")
 	c.Flags().BoolVar(&ref, "reference", false, "check exactly as the reference validator skills-ref 0.1.0 does")
-	c.Flags().StringVar(&profile, "profile", "", "check whether skills would load under this profile, see 'metier profile list'")
+	c.Flags().StringVar(&profile, "profile", "", "check whether skills would load under this profile; see 'metier profile list'")
 	a.completions(c)
 	c.ValidArgsFunction = folders
 	return c
