@@ -24,7 +24,8 @@ func errorsPage() []byte {
 	b.WriteString(`# Errors
 
 After reading this page, you can handle any metier error in a script or a program. Every error has a
-code, which never changes its meaning. For example, if another process is working on a run:
+code, whose meaning never changes. For example, this error means that another process is working on
+the run:
 
 ` + "```text" + `
 metier: run: "runs/20260102-101500-abcd": another process is working on this run [run_locked]
@@ -32,7 +33,7 @@ metier: run: "runs/20260102-101500-abcd": another process is working on this run
 ` + "```" + `
 
 With ` + "`--json`" + `, the same error is ` + "`{\"error\":{\"code\",\"message\",\"hint\",\"flag\"}}`" + `. In Go, it is a
-` + "`*metier.Error`" + ` with Kind, Code, and Field. Field names the request field at fault.
+` + "`*metier.Error`" + ` with Kind, Code, and Field. Field names the request field that caused it.
 
 The kind of an error determines the command's exit status and the HTTP response status. Codes
 without a kind are not error codes: they appear in tool results, at the end of runs, in record
