@@ -29,11 +29,11 @@ func (e *Engine) childQuestion(ctx context.Context, dir string, q run.Pending, t
 	if q.Child == "" {
 		return q
 	}
-	out, profile := q, ""
+	out, profile, top := q, "", filepath.Dir(dir)
 	var chain []string
 	for q.Child != "" {
 		chain, profile = append(chain, q.Child), coveredOf(run.Text(q.Text))[labelSubagent]
-		inner, err := e.pendingOf(ctx, run.ChildrenOf(dir), q, trusted)
+		inner, err := e.pendingOf(ctx, top, run.ChildrenOf(dir), q, trusted)
 		if err != nil {
 			gap, err := json.Marshal(run.Gap{Altered: true, Digest: q.Binds})
 			if err != nil {
@@ -57,9 +57,9 @@ func (e *Engine) childQuestion(ctx context.Context, dir string, q run.Pending, t
 }
 
 // pendingOf returns the question of a child that its parent passed on.
-func (e *Engine) pendingOf(ctx context.Context, root string, q run.Pending, trusted bool) (_ run.Pending, err error) {
+func (e *Engine) pendingOf(ctx context.Context, top, root string, q run.Pending, trusted bool) (_ run.Pending, err error) {
 	o := e.RunOptions()
-	o.RequireHead = !trusted
+	o.Top, o.RequireHead = top, !trusted
 	f, err := run.Look(root, q.Child, o)
 	if err != nil {
 		return q, err

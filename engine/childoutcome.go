@@ -25,7 +25,7 @@ func (c *children) Ended(ctx context.Context, id string) (subagent.Outcome, erro
 		return subagent.Outcome{}, unknown
 	}
 	o := c.parent.e.RunOptions()
-	o.RequireHead = !c.parent.trusted
+	o.Top, o.RequireHead = c.parent.folder.Top(), !c.parent.trusted
 	folder, err := run.Look(c.parent.folder.Children(), id, o)
 	if err != nil {
 		return subagent.Outcome{}, unknown

@@ -106,6 +106,7 @@ func (c *children) Run(ctx context.Context, ch subagent.Child) (o subagent.Outco
 func (c *children) open(ctx context.Context, ch subagent.Child) (*run.Folder, error) {
 	parent, f := c.parent, c.parent.family
 	root, o := parent.folder.Children(), parent.e.RunOptions(parent.secrets...)
+	o.Top = parent.folder.Top()
 	dir := filepath.Join(root, ch.ID)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,7 +120,7 @@ func (c *children) open(ctx context.Context, ch subagent.Child) (*run.Folder, er
 		return nil, &metier.Error{Op: "run", Path: dir, Kind: metier.Drift, Code: "subagent_record_lost", Err: errors.New("its record was there, and is gone")}
 	}
 	if ch.Again { // a process was killed before it wrote anything
-		if err := os.RemoveAll(dir); err != nil {
+		if err := parent.folder.RemoveChild(ch.ID); err != nil {
 			return nil, err
 		}
 	}

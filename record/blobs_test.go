@@ -168,6 +168,30 @@ func TestLinkInPlaceOfABlobIsNotFollowed(t *testing.T) {
 	}
 }
 
+// The folder of the blobs itself may be a link by now: in Root it leads nowhere.
+func TestOpenBlobs_StaysInRoot(t *testing.T) {
+	t.Parallel()
+	dir, outside := t.TempDir(), t.TempDir()
+	kept := filepath.Join(outside, "tmp", "kept")
+	if err := errors.Join(os.Mkdir(filepath.Dir(kept), 0o700), os.WriteFile(kept, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(dir, "blobs")); err != nil {
+		testenv.Skip(t, fmt.Sprintf("this system lets us make no links: %v", err))
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if b, err := record.OpenBlobs(filepath.Join(dir, "blobs"), &record.Options{Root: root}); err == nil {
+		t.Errorf("opened outside: %v", b.Close())
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Error(err)
+	}
+}
+
 // A link that is made while the blobs are open does not lead out of their folder either.
 func TestFileBlobs_NoLinkLeadsOut(t *testing.T) {
 	t.Parallel()

@@ -80,12 +80,7 @@ type span struct {
 // an incomplete last line of the side file.
 func OpenBlobs(dir string, o *Options) (*FileBlobs, error) {
 	b := &FileBlobs{dir: dir, opt: o.orDefault(), index: map[sum]span{}, unsynced: map[string]struct{}{}}
-	if !b.opt.ReadOnly {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, storage(dir, 0, err)
-		}
-	}
-	root, err := os.OpenRoot(dir)
+	root, err := b.openRoot()
 	if errors.Is(err, fs.ErrNotExist) && b.opt.ReadOnly {
 		return b, nil
 	}
@@ -105,9 +100,28 @@ func OpenBlobs(dir string, o *Options) (*FileBlobs, error) {
 	return b, nil
 }
 
+// openRoot opens the folder, and creates it if it may write.
+func (b *FileBlobs) openRoot() (*os.Root, error) {
+	above, name := b.opt.Root, filepath.Base(b.dir)
+	if above == nil {
+		if !b.opt.ReadOnly {
+			if err := os.MkdirAll(b.dir, 0o700); err != nil {
+				return nil, err
+			}
+		}
+		return os.OpenRoot(b.dir)
+	}
+	if !b.opt.ReadOnly {
+		if err := above.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+	}
+	return above.OpenRoot(name)
+}
+
 func (b *FileBlobs) openSide() error {
 	path := filepath.Join(b.dir, sideName)
-	f, err := jsonl.Open(path, &jsonl.Options{ReadOnly: b.opt.ReadOnly, Write: b.opt.write})
+	f, err := jsonl.Open(path, &jsonl.Options{ReadOnly: b.opt.ReadOnly, Root: b.root, Write: b.opt.write})
 	if errors.Is(err, fs.ErrNotExist) && b.opt.ReadOnly {
 		return nil
 	}
@@ -393,7 +407,7 @@ func (b *FileBlobs) rewriteWithout(key sum) error {
 	if err := b.side.Close(); err != nil {
 		return storage(path, 0, err)
 	}
-	werr := atomicfile.Write(path, keep.Bytes(), 0o600)
+	werr := atomicfile.In(b.root, sideName, "new", keep.Bytes(), 0o600, true)
 	if err := b.openSide(); err != nil {
 		return err
 	}
@@ -433,14 +447,14 @@ func (b *FileBlobs) syncLarge() error {
 		if err != nil {
 			return storage(filepath.Join(b.dir, name), 0, err)
 		}
-		dirs[filepath.Join(b.dir, filepath.Dir(name))] = struct{}{}
+		dirs[filepath.Dir(name)] = struct{}{}
 	}
 	if len(dirs) > 0 {
-		dirs[b.dir] = struct{}{}
+		dirs["."] = struct{}{}
 	}
 	for dir := range dirs {
-		if err := atomicfile.SyncDir(dir); err != nil {
-			return storage(dir, 0, err)
+		if err := atomicfile.SyncIn(b.root, dir); err != nil {
+			return storage(filepath.Join(b.dir, dir), 0, err)
 		}
 	}
 	clear(b.unsynced)

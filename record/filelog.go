@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -37,6 +38,9 @@ type Options struct {
 	// Aside is the file to which the bytes of a tail are copied before it is truncated. If it is
 	// "", they are discarded.
 	Aside string
+	// Root is the folder of the log, or of the folder of the blobs, already open, so that no link
+	// leads out of it. Aside is then in it too. Nil opens it.
+	Root *os.Root
 
 	write      func(f *os.File, b []byte, off int64) (int, error) // faults, in tests
 	maxEntries uint64                                             // small, in tests
@@ -113,7 +117,7 @@ func (l *FileLog) place(seq uint64, off int64, s sum) {
 // [FileLog.Recovered] reports it.
 func OpenFile(path string, o *Options) (*FileLog, error) {
 	opt := o.orDefault()
-	f, err := jsonl.Open(path, &jsonl.Options{ReadOnly: opt.ReadOnly, Write: opt.write})
+	f, err := jsonl.Open(path, &jsonl.Options{ReadOnly: opt.ReadOnly, Root: opt.Root, Write: opt.write})
 	if err != nil {
 		return nil, storage(path, 0, err)
 	}
@@ -209,6 +213,9 @@ func (l *FileLog) keepTail() error {
 	b, err := io.ReadAll(l.file.Section(l.end, l.file.Size()))
 	if err != nil {
 		return err
+	}
+	if l.opt.Root != nil {
+		return atomicfile.In(l.opt.Root, filepath.Base(l.opt.Aside), "aside", b, 0o600, true)
 	}
 	return atomicfile.Write(l.opt.Aside, b, 0o600)
 }

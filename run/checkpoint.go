@@ -33,7 +33,7 @@ func (f *Folder) State(ctx context.Context) (State, error) {
 
 func (f *Folder) checkpoint() (State, error) {
 	var s State
-	b, err := readRegular(filepath.Join(f.dir, FileState))
+	b, err := readRegular(f.root, FileState)
 	if err == nil {
 		err = json.Unmarshal(b, &s)
 	}
@@ -94,14 +94,14 @@ func (f *Folder) Restore(ctx context.Context) (Restored, error) {
 }
 
 func (f *Folder) missing(name string) bool {
-	_, err := readRegular(filepath.Join(f.dir, name))
+	_, err := readRegular(f.root, name)
 	return errors.Is(err, fs.ErrNotExist)
 }
 
 // persisted checks one artifact against the log.
 func (f *Folder) persisted(ctx context.Context, name string, j *judge) error {
 	path := filepath.Join(f.dir, name)
-	b, err := readRegular(path)
+	b, err := readRegular(f.root, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return wrong(metier.NotFound, CodeNoArtifact, path, "the log holds the same: take the file from `metier runs export "+f.id+"`, put it back, then resume",
 			"%s was written and is gone", name)

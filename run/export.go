@@ -146,7 +146,7 @@ func (f *Folder) collectDir(dir string, files map[string]func() ([]byte, error))
 		if !plainName(filepath.ToSlash(rel)) {
 			return wrong(metier.Denied, CodeFolderBad, path, "remove it; metier writes no such name", "the name %q could lead elsewhere when the archive is unpacked", rel)
 		}
-		files[filepath.ToSlash(rel)] = func() ([]byte, error) { return readRegular(path) }
+		files[filepath.ToSlash(rel)] = func() ([]byte, error) { return readRegular(f.root, rel) }
 		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -33,6 +34,10 @@ type Options struct {
 	// rejected (heads_mismatch). Without RequireHead it is truncated, and an entry records what was
 	// lost.
 	RequireHead bool
+	// Top is a folder above the run's. No link in the run's folder, or between the two, leads out
+	// of it. "" is the root given to Create, Open, or Look; child runs need that of their parent,
+	// see [Folder.Top].
+	Top string
 	// Secrets are removed from content before it is hashed and stored.
 	Secrets []record.Secret
 }
@@ -72,6 +77,7 @@ type Folder struct {
 	opt      Options
 	readOnly bool
 
+	root   *os.Root       // of dir; everything in it is opened and written through it
 	lock   *lockfile.Lock // nil when read only
 	file   *record.FileLog
 	log    *witnessed
@@ -101,27 +107,66 @@ func Create(root, id string, o *Options) (*Folder, error) {
 	if err := CheckID(id); err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(root, id)
-	if err := os.MkdirAll(root, 0o700); err != nil {
+	dir, opt := filepath.Join(root, id), o.orDefault()
+	if opt.Top == "" {
+		if err := os.MkdirAll(root, 0o700); err != nil {
+			return nil, fault("create", root, err)
+		}
+	}
+	top, rel, err := above(root, dir, opt)
+	if err != nil {
 		return nil, fault("create", root, err)
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	defer top.Close()
+	if err := top.MkdirAll(filepath.Dir(rel), 0o700); err != nil {
+		return nil, fault("create", root, err)
+	}
+	if err := top.Mkdir(rel, 0o700); err != nil {
 		if errors.Is(err, fs.ErrExist) {
 			return nil, wrong(metier.Conflict, CodeExists, dir, "choose another id, or resume this one", "the run %q already exists", id)
 		}
 		return nil, fault("create", dir, err)
 	}
-	f, err := open(root, id, o.orDefault(), true)
-	if err != nil && ownLockOnly(dir) {
-		_ = os.RemoveAll(dir) // nothing was written yet: leave nothing half made
+	f, err := open(root, id, opt, true)
+	if err == nil {
+		return f, nil
 	}
-	return f, err
+	if info, serr := top.Stat(filepath.Join(rel, FileLog)); serr != nil || info.Size() == 0 {
+		_ = top.RemoveAll(rel) // nothing was written yet: leave nothing half made
+	}
+	return nil, err
 }
 
-// ownLockOnly reports whether the folder holds no recorded data.
-func ownLockOnly(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, FileLog))
-	return err != nil || info.Size() == 0
+// above opens the folder that no link leads out of, and returns the path of a run's folder in it.
+func above(root, dir string, o Options) (*os.Root, string, error) {
+	top := cmp.Or(o.Top, root)
+	rel, err := filepath.Rel(top, dir)
+	if err != nil {
+		return nil, "", err
+	}
+	r, err := os.OpenRoot(top)
+	return r, rel, err
+}
+
+// openRoot opens the run's folder.
+func (f *Folder) openRoot() error {
+	info, err := os.Lstat(f.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return wrong(metier.NotFound, CodeNotFound, f.dir, "`metier runs list` shows all runs", "there is no run %q", f.id)
+	}
+	if err != nil {
+		return fault("open", f.dir, err)
+	}
+	if !info.IsDir() {
+		return wrong(metier.Denied, CodeFolderBad, f.dir, "remove it; a run has its own folder", "%s is not a folder", f.dir)
+	}
+	top, rel, err := above(filepath.Dir(f.dir), f.dir, f.opt)
+	if err != nil {
+		return fault("open", f.dir, err)
+	}
+	defer top.Close()
+	f.root, err = top.OpenRoot(rel)
+	return fault("open", f.dir, err)
 }
 
 // Open opens the folder of a run for writing. It takes the lock, truncates an incomplete tail that
@@ -141,13 +186,16 @@ func Look(root, id string, o *Options) (*Folder, error) {
 		return nil, err
 	}
 	f := &Folder{id: id, dir: filepath.Join(root, id), opt: o.orDefault(), readOnly: true}
-	if err := f.check(); err != nil {
-		return nil, err
+	err := f.openRoot()
+	if err == nil {
+		err = f.check()
 	}
-	if err := f.openHeads(false); err != nil {
-		return nil, err
+	if err == nil {
+		err = f.openHeads(false)
 	}
-	err := f.openRecord()
+	if err == nil {
+		err = f.openRecord()
+	}
 	if err == nil {
 		err = f.unanchored(context.Background())
 	}
@@ -163,13 +211,15 @@ func Look(root, id string, o *Options) (*Folder, error) {
 
 func open(root, id string, opt Options, fresh bool) (*Folder, error) {
 	f := &Folder{id: id, dir: filepath.Join(root, id), opt: opt}
-	if !fresh {
-		if err := f.check(); err != nil {
-			return nil, err
-		}
+	err := f.openRoot()
+	if err == nil && !fresh {
+		err = f.check()
 	}
-	var err error
-	if f.lock, err = takeLock(f.dir, opt.Now); err != nil {
+	if err == nil {
+		f.lock, err = takeLock(f.root, f.dir, opt.Now)
+	}
+	if err != nil {
+		f.shut()
 		return nil, err
 	}
 	if err = f.openHeads(fresh); err == nil {
@@ -187,19 +237,9 @@ func open(root, id string, opt Options, fresh bool) (*Folder, error) {
 // check inspects the files before anything is opened: a workspace may contain symlinks in their
 // place.
 func (f *Folder) check() error {
-	info, err := os.Lstat(f.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return wrong(metier.NotFound, CodeNotFound, f.dir, "`metier runs list` shows all runs", "there is no run %q", f.id)
-	}
-	if err != nil {
-		return fault("open", f.dir, err)
-	}
-	if !info.IsDir() {
-		return wrong(metier.Denied, CodeFolderBad, f.dir, "remove it; a run has its own folder", "%s is not a folder", f.dir)
-	}
 	for _, name := range []string{FileLog, dirBlobs, dirChilds, lockName} {
 		path, isDir := filepath.Join(f.dir, name), name == dirBlobs || name == dirChilds
-		info, err := os.Lstat(path)
+		info, err := f.root.Lstat(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			if name == FileLog {
@@ -211,7 +251,7 @@ func (f *Folder) check() error {
 			return wrong(metier.Denied, CodeFolderBad, path, "remove it; a run folder holds no links", "%s is a link or has the wrong type", name)
 		}
 	}
-	blobs, err := os.ReadDir(filepath.Join(f.dir, dirBlobs))
+	blobs, err := fs.ReadDir(f.root.FS(), dirBlobs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fault("open", f.dir, err)
 	}
@@ -224,7 +264,7 @@ func (f *Folder) check() error {
 }
 
 func (f *Folder) openRecord() (err error) {
-	if f.store, err = record.OpenBlobs(filepath.Join(f.dir, dirBlobs), &record.Options{ReadOnly: f.readOnly, Now: f.opt.Now}); err != nil {
+	if f.store, err = record.OpenBlobs(filepath.Join(f.dir, dirBlobs), &record.Options{ReadOnly: f.readOnly, Now: f.opt.Now, Root: f.root}); err != nil {
 		return fault("open", f.dir, err)
 	}
 	f.blobs = record.Redact(f.store, f.opt.Secrets...)
@@ -248,7 +288,7 @@ func (f *Folder) openRecord() (err error) {
 
 // recordOptions returns the options of the log. Each append records its head first.
 func (f *Folder) recordOptions() *record.Options {
-	return &record.Options{ReadOnly: f.readOnly, Now: f.opt.Now, Blobs: f.blobs, Announce: func(h record.Head) error {
+	return &record.Options{ReadOnly: f.readOnly, Now: f.opt.Now, Blobs: f.blobs, Root: f.root, Announce: func(h record.Head) error {
 		if f.heads == nil {
 			return nil
 		}
@@ -328,8 +368,17 @@ func (f *Folder) Blobs() record.Blobs { return f.blobs }
 // everything stored from now on.
 func (f *Folder) KeepOut(secrets ...record.Secret) { f.blobs.Also(secrets...) }
 
-// Children returns the root of the child runs' folders: Create(f.Children(), id).
+// Children returns the root of the child runs' folders: Create(f.Children(), id), with the parent's
+// Top in the options.
 func (f *Folder) Children() string { return ChildrenOf(f.dir) }
+
+// Top returns the folder that no link in this record leads out of.
+func (f *Folder) Top() string { return cmp.Or(f.opt.Top, filepath.Dir(f.dir)) }
+
+// RemoveChild removes the folder of a child run.
+func (f *Folder) RemoveChild(id string) error {
+	return fault("remove", filepath.Join(f.Children(), id), f.root.RemoveAll(filepath.Join(dirChilds, id)))
+}
 
 // ChildrenOf returns the root of the child runs' folders for the run folder dir.
 func ChildrenOf(dir string) string { return filepath.Join(dir, dirChilds) }
@@ -356,5 +405,8 @@ func (f *Folder) shut() error {
 		errs = append(errs, f.heads.Close())
 	}
 	errs = append(errs, f.lock.Release())
+	if f.root != nil {
+		errs = append(errs, f.root.Close())
+	}
 	return fault("close", f.dir, errors.Join(errs...))
 }

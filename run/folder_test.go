@@ -159,6 +159,47 @@ func TestLinksInAFolderAreRefused(t *testing.T) {
 	}
 }
 
+// A link between the folder of a run and Top, which may have been made after a check, leads nowhere.
+func TestOpen_NoLinkLeadsOutOfTop(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		testenv.Skip(t, "symlinks need a privilege on windows")
+	}
+	root, elsewhere := t.TempDir(), t.TempDir()
+	parent, a := create(t, root, "parent", nil)
+	a.open("cli-preload")
+	child, b := create(t, elsewhere, "child", nil)
+	b.open("cli-preload")
+	ok(t, child.Close())
+	ok(t, os.Symlink(elsewhere, parent.Children()))
+	o := &run.Options{Top: parent.Top()}
+	for what, open := range map[string]func() (*run.Folder, error){
+		"create": func() (*run.Folder, error) { return run.Create(parent.Children(), "new", o) },
+		"open":   func() (*run.Folder, error) { return run.Open(parent.Children(), "child", o) },
+		"look":   func() (*run.Folder, error) { return run.Look(parent.Children(), "child", o) },
+	} {
+		if f, err := open(); err == nil {
+			t.Errorf("%s followed the link", what)
+			ok(t, f.Close())
+		}
+	}
+	if err := parent.RemoveChild("child"); err == nil {
+		t.Error("a child was removed through the link")
+	}
+	if diff := cmp.Diff([]string{"child"}, names(t, elsewhere)); diff != "" {
+		t.Errorf("elsewhere (-want +got):\n%s", diff)
+	}
+	ok(t, parent.Close())
+}
+
+func names(t *testing.T, dir string) (out []string) {
+	t.Helper()
+	for _, e := range must[[]os.DirEntry](t)(os.ReadDir(dir)) {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
 func TestReadOnlyFolderCanBeLookedAt(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() == 0 || runtime.GOOS == "windows" {

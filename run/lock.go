@@ -22,7 +22,7 @@ type holder struct {
 
 // takeLock locks the folder or reports who holds the lock. A reader that checks the lock holds it
 // for a moment, so a busy lock is retried a few times.
-func takeLock(dir string, now func() time.Time) (*lockfile.Lock, error) {
+func takeLock(root *os.Root, dir string, now func() time.Time) (*lockfile.Lock, error) {
 	path := filepath.Join(dir, lockName)
 	const tries, pause = 5, 10 * time.Millisecond
 	for i := range tries {
@@ -34,12 +34,12 @@ func takeLock(dir string, now func() time.Time) (*lockfile.Lock, error) {
 			return nil, fault("lock", path, err)
 		}
 		if ok {
-			sign(l, now)
+			sign(root, l, now)
 			return l, nil
 		}
 	}
 	who := "another process"
-	if h, ok := readHolder(path); ok {
+	if h, ok := readHolder(root); ok {
 		who = fmt.Sprintf("process %d on %s, since %s", h.PID, h.Host, h.Since)
 	}
 	return nil, wrong(metier.Conflict, CodeLocked, dir,
@@ -48,20 +48,20 @@ func takeLock(dir string, now func() time.Time) (*lockfile.Lock, error) {
 
 // sign writes the owner into the lock file, for the message above. If that fails (a full disk, or
 // Windows while the file is locked), the lock is still held.
-func sign(l *lockfile.Lock, now func() time.Time) {
+func sign(root *os.Root, l *lockfile.Lock, now func() time.Time) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "this machine"
 	}
 	b, err := json.Marshal(holder{os.Getpid(), host, stamp(now())})
 	if err == nil {
-		_ = l.Sign(append(b, '\n'))
+		_ = l.Sign(root, append(b, '\n'))
 	}
 }
 
-func readHolder(path string) (holder, bool) {
+func readHolder(root *os.Root) (holder, bool) {
 	var h holder
-	b, err := readRegular(path)
+	b, err := readRegular(root, lockName)
 	return h, err == nil && json.Unmarshal(b, &h) == nil && h.PID > 0
 }
 

@@ -229,7 +229,7 @@ func (f *Folder) Project(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := realDir(filepath.Join(f.dir, outputsDir)); err != nil {
+	if err := f.makeOutputs(); err != nil {
 		return err
 	}
 	for _, a := range list {
@@ -244,25 +244,22 @@ func (f *Folder) Project(ctx context.Context) error {
 }
 
 func (f *Folder) write(a artifact) error {
-	path := filepath.Join(f.dir, filepath.FromSlash(a.name))
-	if holds(path, a.data) {
+	name := filepath.FromSlash(a.name)
+	if holds(f.root, name, a.data) {
 		return nil
 	}
-	write := atomicfile.WriteSuffix
-	if strings.HasPrefix(a.name, outputsDir+"/") {
-		write = atomicfile.ReplaceSuffix // there may be thousands, and the log has them all
-	}
-	return fault("project", path, write(path, "run", a.data, 0o600))
+	sync := !strings.HasPrefix(a.name, outputsDir+"/") // there may be thousands, and the log has them all
+	return fault("project", filepath.Join(f.dir, name), atomicfile.In(f.root, name, "run", a.data, 0o600, sync))
 }
 
 // holds reports whether a regular file holds exactly these bytes. It does not read the whole file
 // into memory.
-func holds(path string, data []byte) bool {
-	info, err := os.Lstat(path)
+func holds(root *os.Root, name string, data []byte) bool {
+	info, err := root.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(data)) {
 		return false
 	}
-	f, err := os.Open(path)
+	f, err := root.Open(name)
 	if err != nil {
 		return false
 	}
@@ -280,12 +277,13 @@ func holds(path string, data []byte) bool {
 	}
 }
 
-// realDir creates a folder. A symlink in its place is an error.
-func realDir(path string) error {
-	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+// makeOutputs creates the folder of tool outputs. A symlink in its place is an error.
+func (f *Folder) makeOutputs() error {
+	path := filepath.Join(f.dir, outputsDir)
+	if err := f.root.Mkdir(outputsDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fault("project", path, err)
 	}
-	info, err := os.Lstat(path)
+	info, err := f.root.Lstat(outputsDir)
 	if err != nil {
 		return fault("project", path, err)
 	}
@@ -296,8 +294,9 @@ func realDir(path string) error {
 }
 
 // readRegular reads a file of the run folder. Symlinks and other non-regular files are errors.
-func readRegular(path string) ([]byte, error) {
-	info, err := os.Lstat(path)
+func readRegular(root *os.Root, name string) ([]byte, error) {
+	path := filepath.Join(root.Name(), name)
+	info, err := root.Lstat(name)
 	if err != nil {
 		return nil, err
 	}
@@ -308,7 +307,7 @@ func readRegular(path string) ([]byte, error) {
 	if info.Size() > most {
 		return nil, wrong(metier.LimitReached, "artifact_too_large", path, "check the file; metier does not write files of this size", "%d bytes", info.Size())
 	}
-	return os.ReadFile(path)
+	return root.ReadFile(name)
 }
 
 // outputName returns <outputId>-<toolId>.json. Characters other than letters, digits, dots,

@@ -24,15 +24,18 @@ func Remove(ctx context.Context, root, id string, o *Options, noted func(record.
 		return err
 	}
 	f := &Folder{id: id, dir: filepath.Join(root, id), opt: o.orDefault()}
-	if err := f.check(); err != nil {
-		return err
+	err := f.openRoot()
+	if err == nil {
+		err = f.check()
 	}
-	l, err := takeLock(f.dir, f.opt.Now)
+	if err == nil {
+		f.lock, err = takeLock(f.root, f.dir, f.opt.Now)
+	}
 	if err != nil {
-		return err
+		return errors.Join(err, f.shut())
 	}
 	err = noted(lastHead(ctx, root, id))
-	if err := errors.Join(err, l.Release()); err != nil { // some systems move no folder that has an open file
+	if err := errors.Join(err, f.shut()); err != nil { // some systems move no folder that has an open file
 		return fault("remove", f.dir, err)
 	}
 	heads := ""

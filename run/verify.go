@@ -55,10 +55,10 @@ func VerifyAt(ctx context.Context, root, id string, o *Options) (VerifyReport, e
 	}
 	f = &Folder{id: id, dir: filepath.Join(root, id), opt: o.orDefault(), readOnly: true}
 	defer func() { _ = f.shut() }()
-	if err := f.openHeads(false); err != nil {
+	if err := errors.Join(f.openRoot(), f.openHeads(false)); err != nil {
 		return VerifyReport{ID: id}, err
 	}
-	if f.store, err = record.OpenBlobs(filepath.Join(f.dir, dirBlobs), &record.Options{ReadOnly: true}); err != nil {
+	if f.store, err = record.OpenBlobs(filepath.Join(f.dir, dirBlobs), &record.Options{ReadOnly: true, Root: f.root}); err != nil {
 		return VerifyReport{ID: id}, fault("verify", f.dir, err)
 	}
 	f.blobs = record.Redact(f.store)
@@ -162,7 +162,7 @@ func (f *Folder) verifyFiles(ctx context.Context, r *VerifyReport) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		b, err := readRegular(filepath.Join(f.dir, filepath.FromSlash(name)))
+		b, err := readRegular(f.root, filepath.FromSlash(name))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			r.Artifacts[name] = artifactMissing

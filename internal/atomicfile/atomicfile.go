@@ -53,42 +53,49 @@ func at(stage, path string) error {
 // and path has its old content unless only the last sync failed. Errors include the path and wrap
 // their cause (syscall.ENOSPC, syscall.EROFS, ...).
 func Write(path string, data []byte, perm fs.FileMode) error {
-	return WriteSuffix(path, rand.Text()[:12], data, perm)
+	return write(path, rand.Text()[:12], data, perm, true)
 }
 
-// WriteSuffix is like Write, with ".<base>.<suffix>.tmp" as the name of the temporary file instead
-// of a random one. It removes an existing file of that name first. So a caller that locks the
-// folder and always passes the same suffix does not accumulate leftover files after crashes.
-func WriteSuffix(path, suffix string, data []byte, perm fs.FileMode) error {
-	return write(path, suffix, data, perm, true)
-}
-
-// ReplaceSuffix is WriteSuffix without syncs, which take milliseconds each. The file is complete
-// after a kill, but may be empty after a power failure. Use it for files that can be regenerated.
+// ReplaceSuffix is Write without syncs, which take milliseconds each, and with ".<base>.<suffix>.tmp"
+// as the name of the temporary file. The file is complete after a kill, but may be empty after a
+// power failure. Use it for files that can be regenerated.
 func ReplaceSuffix(path, suffix string, data []byte, perm fs.FileMode) error {
 	return write(path, suffix, data, perm, false)
 }
 
 func write(path, suffix string, data []byte, perm fs.FileMode, sync bool) error {
-	tmp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+suffix+".tmp")
-	if err := replace(path, tmp, data, perm, sync); err != nil {
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer root.Close()
+	return In(root, filepath.Base(path), suffix, data, perm, sync)
+}
+
+// In is like Write or ReplaceSuffix for a file below a folder. No link leads out of the folder. It
+// removes an existing temporary file of that name first. So a caller that locks the folder and
+// always passes the same suffix does not accumulate leftover files after crashes.
+func In(root *os.Root, name, suffix string, data []byte, perm fs.FileMode, sync bool) error {
+	path := filepath.Join(root.Name(), name)
+	tmp := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+"."+suffix+".tmp")
+	if err := replace(root, name, path, tmp, data, perm, sync); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
 }
 
-func replace(path, tmp string, data []byte, perm fs.FileMode, sync bool) (err error) {
+func replace(root *os.Root, name, path, tmp string, data []byte, perm fs.FileMode, sync bool) (err error) {
 	if err := at(BeforeWrite, path); err != nil {
 		return err
 	}
-	f, err := create(tmp, perm)
+	f, err := create(root, tmp, perm)
 	if err != nil {
 		return err
 	}
 	renamed := false
 	defer func() {
 		if !renamed {
-			os.Remove(tmp)
+			_ = root.Remove(tmp)
 		}
 	}()
 	if err := fill(f, data, sync); err != nil {
@@ -100,24 +107,24 @@ func replace(path, tmp string, data []byte, perm fs.FileMode, sync bool) (err er
 	if err := at(BeforeRename, path); err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, path); err != nil {
+	if err := root.Rename(tmp, name); err != nil {
 		return err
 	}
 	renamed = true
 	if err := at(AfterRename, path); err != nil || !sync {
 		return err
 	}
-	return SyncDir(filepath.Dir(path))
+	return SyncIn(root, filepath.Dir(name))
 }
 
-func create(tmp string, perm fs.FileMode) (*os.File, error) {
+func create(root *os.Root, tmp string, perm fs.FileMode) (*os.File, error) {
 	const flag = os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	f, err := os.OpenFile(tmp, flag, perm)
+	f, err := root.OpenFile(tmp, flag, perm)
 	if errors.Is(err, fs.ErrExist) {
-		if err := os.Remove(tmp); err != nil {
+		if err := root.Remove(tmp); err != nil {
 			return nil, err
 		}
-		f, err = os.OpenFile(tmp, flag, perm)
+		f, err = root.OpenFile(tmp, flag, perm)
 	}
 	return f, err
 }
@@ -137,10 +144,20 @@ func fill(f *os.File, data []byte, sync bool) error {
 // SyncDir makes the names in dir durable. On systems that cannot sync a folder (Windows, some
 // network file systems) it does nothing: the rename is still atomic, but may not be durable.
 func SyncDir(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return SyncIn(root, ".")
+}
+
+// SyncIn is SyncDir for a folder below another one.
+func SyncIn(root *os.Root, dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
-	d, err := os.Open(dir)
+	d, err := root.Open(dir)
 	if err != nil {
 		return err
 	}

@@ -148,7 +148,7 @@ func TestFixedSuffixClearsALeftover(t *testing.T) {
 	if err := os.WriteFile(tmp, []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteSuffix(path, "lock", []byte("whole"), 0o600); err != nil {
+	if err := write(path, "lock", []byte("whole"), 0o600, true); err != nil {
 		t.Fatal(err)
 	}
 	if got := read(t, path); got != "whole" {

@@ -23,6 +23,8 @@ var (
 // Options configure Open. Nil selects the defaults.
 type Options struct {
 	ReadOnly bool
+	// Root is the folder of the file, already open. Nil opens it.
+	Root *os.Root
 	// Write replaces the write to the file, to inject faults in tests.
 	Write func(f *os.File, b []byte, off int64) (int, error)
 }
@@ -39,12 +41,21 @@ type File struct {
 }
 
 // Open opens path, creating it with mode 0600 unless ReadOnly. It fails if path itself is a
-// symbolic link.
+// symbolic link. No link leads out of its folder.
 func Open(path string, o *Options) (*File, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	info, err := os.Lstat(path)
+	root := o.Root
+	if root == nil {
+		var err error
+		if root, err = os.OpenRoot(filepath.Dir(path)); err != nil {
+			return nil, err
+		}
+		defer root.Close()
+	}
+	name := filepath.Base(path)
+	info, err := root.Lstat(name)
 	fresh := errors.Is(err, fs.ErrNotExist)
 	if err == nil && !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: ErrNotRegular}
@@ -53,7 +64,7 @@ func Open(path string, o *Options) (*File, error) {
 	if o.ReadOnly {
 		flag = os.O_RDONLY
 	}
-	f, err := openIn(filepath.Dir(path), filepath.Base(path), flag)
+	f, err := root.OpenFile(name, flag, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -69,17 +80,6 @@ func Open(path string, o *Options) (*File, error) {
 		w = (*os.File).WriteAt
 	}
 	return &File{f: f, path: path, size: info.Size(), write: w, fresh: fresh}, nil
-}
-
-// openIn opens a file of a folder. A link that takes its place meanwhile does not lead out of the
-// folder.
-func openIn(dir, name string, flag int) (*os.File, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	return root.OpenFile(name, flag, 0o600)
 }
 
 // Size returns the number of bytes that were written completely.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -52,8 +53,8 @@ func fileOf(path string) *flock.Flock {
 }
 
 // Sign writes the owner of the lock to the file. It leaves the file alone if it was replaced.
-func (l *Lock) Sign(text []byte) error {
-	f, err := os.OpenFile(l.fl.Path(), os.O_WRONLY|confine.Direct, 0)
+func (l *Lock) Sign(root *os.Root, text []byte) error {
+	f, err := root.OpenFile(filepath.Base(l.fl.Path()), os.O_WRONLY|confine.Direct, 0)
 	if err != nil {
 		return err
 	}

@@ -108,12 +108,17 @@ func TestSign_LeavesAloneWhatReplacedTheFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path, victim := filepath.Join(dir, "lock"), filepath.Join(dir, "victim")
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
 	for _, other := range []string{"link", "file"} {
 		l, ok, err := lockfile.Try(path)
 		if err != nil || !ok {
 			t.Fatal(ok, err)
 		}
-		if err := l.Sign([]byte("first\n")); err != nil {
+		if err := l.Sign(root, []byte("first\n")); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(victim, []byte("kept"), 0o600); err != nil {
@@ -129,7 +134,7 @@ func TestSign_LeavesAloneWhatReplacedTheFile(t *testing.T) {
 		if err := place(victim, path); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Sign([]byte("second\n")); err == nil {
+		if err := l.Sign(root, []byte("second\n")); err == nil {
 			t.Errorf("%s: signed", other)
 		}
 		if b, err := os.ReadFile(path); err != nil || string(b) != "kept" {
