@@ -19,11 +19,11 @@ type leftOut struct {
 	why      string
 }
 
-const noTasks = "tasks (SEP-2663) are an extension of their own, which our layer does not offer: each call of a skill's tool is answered at once"
+const noTasks = "tasks (SEP-2663) are a separate extension, which metier does not offer: each tool call is answered immediately"
 
 var left = []leftOut{
-	{"sep-2640-skills-enumeration", "sep-2640-skills-list-cache-attributes", older, "ttlMs and cacheScope are of the newer revision"},
-	{"sep-2640-skills-enumeration", "sep-2640-skills-get-cache-attributes", older, "ttlMs and cacheScope are of the newer revision"},
+	{"sep-2640-skills-enumeration", "sep-2640-skills-list-cache-attributes", older, "ttlMs and cacheScope exist only in the newer revision"},
+	{"sep-2640-skills-enumeration", "sep-2640-skills-get-cache-attributes", older, "ttlMs and cacheScope exist only in the newer revision"},
 	{"tasks-lifecycle", "", newer, noTasks},
 	{"tasks-capability-negotiation", "", newer, noTasks},
 	{"tasks-wire-fields", "", newer, noTasks},
