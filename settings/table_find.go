@@ -76,8 +76,8 @@ func discoverRows() []Row {
 				{ReloadAuto, "per_turn in a conversation, snapshot in a batch run"},
 				{ReloadPerTurn, "before each turn"},
 				{ReloadTagged, "when a change in the store makes it stale; same as per_turn until there is a store"},
-				{ReloadWatch, "when a file changes; same as per_turn until file watching is built"},
-				{ReloadPerCall, "on each request; a run requests it once per turn"},
+				{ReloadWatch, "when a file changes; same as per_turn until file watching exists"},
+				{ReloadPerCall, "on each request for the skills, which a run makes once per turn"},
 			}),
 		choice("resource_index", "When a skill's files are indexed and hashed.",
 			func(s *Settings) *ResourceIndex { return &s.Discover.ResourceIndex }, []value[ResourceIndex]{
@@ -208,7 +208,7 @@ func catalogRows() []Row {
 			})),
 		budgeted("catalog_max", "Maximum number of skills in the catalog; 0: as many as fit catalog_budget. The catalog shows how many skills it omits.",
 			func(s *Settings) *int { return &s.Catalog.Max }, 100000),
-		budgeted("catalog_desc_max", "Maximum number of characters in a description in the catalog, at most 1,024, the specification's limit; 0 also means 1,024.",
+		budgeted("catalog_desc_max", "Maximum number of characters of a description in the catalog. 0, and any value above the specification's limit of 1,024, means 1,024.",
 			func(s *Settings) *int { return &s.Catalog.DescMax }, 100000),
 		budgeted("catalog_budget", "Maximum number of tokens in the catalog, as metier estimates them; 0: no limit. If the catalog does not fit, it is shortened: "+
 			"descriptions are cut to the same length, then only names are shown, then as many names as fit. The model can find the rest with the search tool. "+

@@ -16,7 +16,7 @@ func activateRows() []Row {
 				{ContentMeta, "the fields that matter to the model, then the body"},
 				{ContentRaw, "the unchanged file"},
 			}),
-		choice("inject_role", "The role in which an activation enters the conversation. It never counts as a user command.",
+		choice("inject_role", "The role that an activation has in the conversation. It never counts as a user command.",
 			func(s *Settings) *InjectRole { return &s.Activate.Role }, []value[InjectRole]{
 				{InjectRoleContext, "context, never a command"},
 				{InjectRoleToolResult, "the call's result; context if no call loaded the skill"},

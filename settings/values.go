@@ -84,8 +84,8 @@ const (
 	ReloadAuto     Reload = "auto"     // per_turn in a conversation, snapshot in a batch run
 	ReloadPerTurn  Reload = "per_turn" // before each turn
 	ReloadTagged   Reload = "tagged"   // when a change in the store makes it stale; same as per_turn until there is a store
-	ReloadWatch    Reload = "watch"    // when a file changes; same as per_turn until file watching is built
-	ReloadPerCall  Reload = "per_call" // on each request; a run requests it once per turn
+	ReloadWatch    Reload = "watch"    // when a file changes; same as per_turn until file watching exists
+	ReloadPerCall  Reload = "per_call" // on each request for the skills, which a run makes once per turn
 )
 
 // ResourceIndex says when the files of a skill are indexed and hashed.
