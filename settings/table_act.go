@@ -56,7 +56,7 @@ func execRows() []Row {
 				{MissingDependencyReject, "it does not run"},
 				{MissingDependencyWarn, "it runs with a warning"},
 			}),
-		choice("script_target", "Where scripts run. Only scripts that a subagent's profile names exactly can run on the host, if that profile allows it. A run with script_target=host is refused.",
+		choice("script_target", "Where scripts run. Only scripts named exactly in a subagent's profile can run on the host, if that profile allows it. A run with script_target=host is refused.",
 			func(s *Settings) *Target { return &s.Exec.Target }, []value[Target]{
 				{TargetSandbox, "in the sandbox"},
 				{TargetHost, "on the host"},
@@ -69,8 +69,8 @@ func policyRows() []Row {
 		preapproving(choice("allowed_tools", "Effect of the allowed-tools field. It never adds authority.",
 			func(s *Settings) *AllowedTools { return &s.Policy.AllowedTools }, []value[AllowedTools]{
 				{AllowedToolsEnforce, "same as narrow"},
-				{AllowedToolsNarrow, "calls that the active skills' lists do not cover are denied"},
-				{AllowedToolsAdvise, "calls that the lists do not cover are allowed and reported"},
+				{AllowedToolsNarrow, "calls that are not covered by the active skills' lists are denied"},
+				{AllowedToolsAdvise, "calls that are not covered by the lists are allowed and reported"},
 				{AllowedToolsIgnore, "no effect"},
 				{AllowedToolsPreapprove, "same as enforce; a listed call that the operator also allows needs no approval"},
 			})),
@@ -123,7 +123,7 @@ func agentRows() []Row {
 		fixed(choice("inherit", "Which of its parent's active skills a subagent starts with.",
 			func(s *Settings) *Inherit { return &s.Agent.Inherit }, []value[Inherit]{
 				{InheritNone, "none, even if the call names some"},
-				{InheritListed, "those that the subagent's profile or the call names"},
+				{InheritListed, "those named in the subagent's profile or in the call"},
 				{InheritAll, "all skills of its parent"},
 			})),
 	}

@@ -101,8 +101,8 @@ type AllowedTools string
 // The values of AllowedTools, narrowest first.
 const (
 	AllowedToolsEnforce    AllowedTools = "enforce"            // same as narrow
-	AllowedToolsNarrow     AllowedTools = "narrow"             // calls that the active skills' lists do not cover are denied
-	AllowedToolsAdvise     AllowedTools = "advise"             // calls that the lists do not cover are allowed and reported
+	AllowedToolsNarrow     AllowedTools = "narrow"             // calls that are not covered by the active skills' lists are denied
+	AllowedToolsAdvise     AllowedTools = "advise"             // calls that are not covered by the lists are allowed and reported
 	AllowedToolsIgnore     AllowedTools = "ignore"             // no effect
 	AllowedToolsPreapprove AllowedTools = "enforce+preapprove" // same as enforce; a listed call that the operator also allows needs no approval
 )
@@ -173,7 +173,7 @@ type Inherit string
 // The values of Inherit, narrowest first.
 const (
 	InheritNone   Inherit = "none"   // none, even if the call names some
-	InheritListed Inherit = "listed" // those that the subagent's profile or the call names
+	InheritListed Inherit = "listed" // those named in the subagent's profile or in the call
 	InheritAll    Inherit = "all"    // all skills of its parent
 )
 
