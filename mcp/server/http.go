@@ -39,6 +39,8 @@ const (
 	mostBody    = 4 << 20  // bytes of a request
 	mostValues  = 250_000  // in a request
 	mostBatch   = 32       // messages in a request
+	mostOpening = 16 << 10 // bytes of a request that opens a session, which keeps it
+	openValues  = 1000     // in such a request
 	largeBody   = 64 << 10 // a request with more is large
 	idleSession = 30 * time.Minute
 )
@@ -57,7 +59,7 @@ func (s *Server) Handler(a Access) http.Handler {
 	}
 	sessions := mcp.NewStreamableHTTPHandler(get, legacy)
 	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Mcp-Session-Id") == "" && r.Header.Get("Mcp-Protocol-Version") >= stateless {
+		if isStateless(r) {
 			single.ServeHTTP(w, r)
 			return
 		}
@@ -124,6 +126,20 @@ type readAgain struct {
 	io.Closer
 }
 
+// isStateless reports whether a request is of a revision without sessions.
+func isStateless(r *http.Request) bool {
+	return r.Header.Get("Mcp-Session-Id") == "" && r.Header.Get("Mcp-Protocol-Version") >= stateless
+}
+
+// tooLong returns why a body that opens a session cannot be kept, or "".
+func tooLong(body []byte) string {
+	opening := intake.Guard{Many: openValues}
+	if len(body) > mostOpening || opening.See(body) != nil {
+		return fmt.Sprintf("a request that opens a session has at most %d bytes and %d JSON values", mostOpening, openValues)
+	}
+	return ""
+}
+
 // batched reports whether a body is a list of more than mostBatch messages, which would be handled
 // at the same time.
 func batched(body []byte) bool {
@@ -140,8 +156,8 @@ func batched(body []byte) bool {
 	return false
 }
 
-// bounded rejects a large request while too many others are active, and a batch of too many
-// messages. It also reports bodies that are nested too deeply or have too many values, for which
+// bounded rejects a large request while too many others are active, one that opens a session and is
+// large, and a batch of too many messages. It also reports bodies that are nested too deeply or have too many values, for which
 // the library's error would be vague.
 func bounded(next http.Handler) http.Handler {
 	l := &room{most: mostLarge, ofOne: mostOfOne}
@@ -151,6 +167,12 @@ func bounded(next http.Handler) http.Handler {
 			if errors.Is(err, intake.ErrTooDeep) || errors.Is(err, intake.ErrTooMany) {
 				http.Error(w, err.Error(), http.StatusBadRequest)
 				return
+			}
+			if r.Header.Get("Mcp-Session-Id") == "" && !isStateless(r) {
+				if why := tooLong(b); why != "" {
+					http.Error(w, why, http.StatusRequestEntityTooLarge)
+					return
+				}
 			}
 			if batched(b) {
 				http.Error(w, fmt.Sprintf("more than %d messages in one request; send fewer at a time", mostBatch), http.StatusBadRequest)

@@ -59,8 +59,9 @@ func TestHandler_RefusesDeepAndWideRequests(t *testing.T) {
 	t.Parallel()
 	w := start(t, library)
 	h := w.http(server.Access{})
-	ping := func(value string) string {
-		return `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"x":` + value + `}}}`
+	list := func(value string) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"x":` + value + `,"io.modelcontextprotocol/protocolVersion":"` + newest +
+			`","io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
 	}
 	post := func(body string) (int, string) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL, strings.NewReader(body))
@@ -69,6 +70,10 @@ func TestHandler_RefusesDeepAndWideRequests(t *testing.T) {
 		}
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Accept", "application/json, text/event-stream")
+		if strings.HasPrefix(body, `{"jsonrpc":"2.0","id":1,"method":"tools/list"`) {
+			r.Header.Set("Mcp-Protocol-Version", newest)
+			r.Header.Set("Mcp-Method", "tools/list")
+		}
 		a, err := http.DefaultClient.Do(r)
 		if err != nil {
 			t.Fatal(err)
@@ -82,10 +87,16 @@ func TestHandler_RefusesDeepAndWideRequests(t *testing.T) {
 	}
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	many := func(n int) string { return "[{}" + strings.Repeat(",{}", n) + "]" }
-	batch := func(n int) string { return " [" + ping("1") + strings.Repeat(","+ping("1"), n-1) + "]" }
+	ping := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	batch := func(n int) string { return " [" + ping + strings.Repeat(","+ping, n-1) + "]" }
+	opening := func(value string) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"experimental":{"x":{"y":` + value + `}}},"clientInfo":{"name":"x","version":"1"}}}`
+	}
+	const kept = "a request that opens a session has at most 16384 bytes and 1000 JSON values\n"
 	for body, want := range map[string]string{
-		ping(deep(98)): "JSON is nested more than 100 deep\n", ping(deep(90)): "",
-		ping(many(200_000)): "JSON has too many values, more than 250000\n", ping(many(100_000)): "",
+		list(deep(98)): "JSON is nested more than 100 deep\n", list(deep(90)): "",
+		list(many(200_000)): "JSON has too many values, more than 250000\n", list(many(100_000)): "",
+		opening(many(300)): "", opening(many(1000)): kept, opening(`"` + strings.Repeat("x", 16<<10) + `"`): kept,
 		batch(33): "more than 32 messages in one request; send fewer at a time\n", batch(32): "",
 	} {
 		code, text := post(body)
@@ -95,7 +106,11 @@ func TestHandler_RefusesDeepAndWideRequests(t *testing.T) {
 			}
 			continue
 		}
-		if diff := cmp.Diff([]any{http.StatusBadRequest, want}, []any{code, text}); diff != "" {
+		status := http.StatusBadRequest
+		if want == kept {
+			status = http.StatusRequestEntityTooLarge
+		}
+		if diff := cmp.Diff([]any{status, want}, []any{code, text}); diff != "" {
 			t.Errorf("%.80s (-want +got):\n%s", body, diff)
 		}
 	}

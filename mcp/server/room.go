@@ -1,9 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -130,8 +132,8 @@ func (s *Server) holds(req mcp.Request, n int64) (done func(), err error) {
 // before the call, because a call cannot be made again where it had effects.
 func (s *Server) answered(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		if method == "tools/call" {
-			done, err := s.holds(req, int64(resultLimit(req)))
+		if call, is := req.(*mcp.CallToolRequest); is {
+			done, err := s.holds(req, int64(resultLimit(req))+s.reads(call))
 			if err != nil {
 				return nil, err
 			}
@@ -148,6 +150,27 @@ func (s *Server) answered(next mcp.MethodHandler) mcp.MethodHandler {
 		done()
 		return r, nil
 	}
+}
+
+// reads returns the size of the file that a call reads, whole, to answer with a part of it.
+func (s *Server) reads(call *mcp.CallToolRequest) int64 {
+	var a struct {
+		Name, Skill, SkillID, Path string
+		FilePath                   string `json:"file_path"`
+	}
+	x := s.index.Load()
+	if json.Unmarshal(call.Params.Arguments, &a) != nil {
+		return 0 // no tool takes it
+	}
+	sk, err := x.snapshot.Find(cmp.Or(a.SkillID, a.Skill, a.Name))
+	file := cmp.Or(a.Path, a.FilePath)
+	switch i := slices.IndexFunc(x.all, func(v *served) bool { return v.skill.ID == sk.ID }); {
+	case err != nil || i < 0:
+		return 0
+	case file != "":
+		return x.all[i].size(file)
+	}
+	return sk.Head.Size
 }
 
 // unheld returns the bytes of an answer for which no room was taken yet.

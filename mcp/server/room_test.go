@@ -111,6 +111,34 @@ func TestHandler_BoundsAnswersUntilTheyAreWritten(t *testing.T) {
 	}
 }
 
+// Instructions are read whole for each part of them, so many calls at once would fill the memory.
+func TestHandler_BoundsToolsByWhatTheyRead(t *testing.T) {
+	t.Parallel()
+	const room, left = 32 << 20, 1 << 20
+	half := room/2 - left/2
+	w := start(t, map[string]string{"pdf/SKILL.md": skill("pdf", "Read PDFs.", strings.Repeat("words\n", 2*left/6)), "small/half.txt": strings.Repeat("x", half), "small/SKILL.md": skill("small", "Reads.", "Read.")})
+	h := w.http(server.Access{Tokens: map[string]string{"ada": "token-of-ada-1234567890"}})
+	ada := w.over(h, "token-of-ada-1234567890", newest, nil)
+	list, err := ada.ListResources(t.Context(), nil)
+	if err != nil || len(list.Resources) != 2 {
+		t.Fatal(list, err)
+	}
+	uri := strings.TrimSuffix(list.Resources[1].URI, "SKILL.md") + "half.txt"
+	for range 2 {
+		unread(t, h.Listener.Addr().String(), "token-of-ada-1234567890", uri)
+	}
+	load := func(name string) error {
+		_, err := ada.CallTool(t.Context(), &mcp.CallToolParams{Name: "load_skill", Arguments: map[string]any{"name": name}})
+		return err
+	}
+	if err := load("pdf"); err == nil || !strings.Contains(err.Error(), "too_many_calls") {
+		t.Errorf("long instructions: %v", err)
+	}
+	if err := load("small"); err != nil {
+		t.Errorf("short ones: %v", err)
+	}
+}
+
 // A client that does not read its answer is disconnected, and its memory is
 // freed.
 func TestHandler_EndsAnswersThatAreNotTaken(t *testing.T) {
