@@ -52,6 +52,19 @@ var absent = []call{
 	{"mq_open", 240, 180},
 }
 
+// attributes are calls that fail as on a file system without extended attributes. A default access
+// control list on a folder would let others write to what its owner creates in it later.
+var attributes = []call{
+	{"setxattr", 188, 5},
+	{"lsetxattr", 189, 6},
+	{"fsetxattr", 190, 7},
+	{"setxattrat", 463, 463},
+	{"removexattr", 197, 14},
+	{"lremovexattr", 198, 15},
+	{"fremovexattr", 199, 16},
+	{"removexattrat", 466, 466},
+}
+
 // forbidden are calls that no sandboxed program needs.
 var forbidden = []call{
 	// Other processes.

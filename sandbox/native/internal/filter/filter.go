@@ -34,6 +34,7 @@ const (
 	Kill         = 0x80000000 // kills the process
 	NotPermitted = 0x00050000 | 1
 	NotThere     = 0x00050000 | 38
+	NotSupported = 0x00050000 | 95
 	Nothing      = 0x00050000 // skips the call and reports success
 )
 
@@ -149,7 +150,7 @@ func spans(arch string) []span {
 			special[uint32(nr)] = append(slices.Clone(a.check), Inst{Return, 0, 0, Allow})
 		}
 	}
-	for answer, calls := range map[uint32][]call{NotThere: absent, NotPermitted: forbidden} {
+	for answer, calls := range map[uint32][]call{NotThere: absent, NotPermitted: forbidden, NotSupported: attributes} {
 		for _, c := range calls {
 			if nr := c.nr(arch); nr != none {
 				special[uint32(nr)] = []Inst{{Return, 0, 0, answer}}

@@ -94,6 +94,8 @@ func name(answer uint32) string {
 		return "EPERM"
 	case filter.NotThere:
 		return "ENOSYS"
+	case filter.NotSupported:
+		return "EOPNOTSUPP"
 	case filter.Nothing:
 		return "nothing"
 	}

@@ -22,7 +22,9 @@ func TestNumbersAreTheKernels(t *testing.T) {
 		"openat2": unix.SYS_OPENAT2, "memfd_create": unix.SYS_MEMFD_CREATE, "shmget": unix.SYS_SHMGET, "shmat": unix.SYS_SHMAT, "msgget": unix.SYS_MSGGET,
 		"semget": unix.SYS_SEMGET, "mq_open": unix.SYS_MQ_OPEN, "clock_settime": unix.SYS_CLOCK_SETTIME, "settimeofday": unix.SYS_SETTIMEOFDAY,
 		"adjtimex": unix.SYS_ADJTIMEX, "clock_adjtime": unix.SYS_CLOCK_ADJTIME, "acct": unix.SYS_ACCT, "swapon": unix.SYS_SWAPON, "swapoff": unix.SYS_SWAPOFF,
-		"quotactl": unix.SYS_QUOTACTL, "fanotify_init": unix.SYS_FANOTIFY_INIT, "sethostname": unix.SYS_SETHOSTNAME, "vhangup": unix.SYS_VHANGUP}
+		"quotactl": unix.SYS_QUOTACTL, "fanotify_init": unix.SYS_FANOTIFY_INIT, "sethostname": unix.SYS_SETHOSTNAME, "vhangup": unix.SYS_VHANGUP,
+		"setxattr": unix.SYS_SETXATTR, "lsetxattr": unix.SYS_LSETXATTR, "fsetxattr": unix.SYS_FSETXATTR, "setxattrat": unix.SYS_SETXATTRAT,
+		"removexattr": unix.SYS_REMOVEXATTR, "lremovexattr": unix.SYS_LREMOVEXATTR, "fremovexattr": unix.SYS_FREMOVEXATTR, "removexattrat": unix.SYS_REMOVEXATTRAT}
 	p := program(t, runtime.GOARCH)
 	for name, nr := range known {
 		if got := interpret(t, p, data{nr: uint32(nr), arch: audit[runtime.GOARCH]}); got == filter.Allow {
