@@ -16,6 +16,7 @@ import (
 	"metier/internal/atomicfile"
 	"metier/internal/confine"
 	"metier/internal/termtext"
+	"metier/sandbox"
 	"metier/sandbox/quarantine"
 )
 
@@ -159,9 +160,30 @@ func (e *Engine) Claim(ctx context.Context, path string) error {
 	return err
 }
 
-// CodeMoved is the code of a notice about files that a program created while no metier process
-// watched it.
+// CodeMoved is the code of a notice about what happened at protected paths while a program ran.
 const CodeMoved = "quarantined"
+
+// reported is the sandbox of a run. It tells the user of the run what happened at protected paths.
+type reported struct {
+	sandbox.Sandbox
+	run *Run
+}
+
+// Run implements [sandbox.Sandbox].
+func (s reported) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
+	res, err := s.Sandbox.Run(ctx, j)
+	for _, q := range res.Quarantined {
+		text := "a program created or removed " + termtext.Line(q.Path) + ", which is protected, and was ended"
+		if q.Replaced {
+			text = termtext.Line(q.Path) + ", which is protected, was replaced or removed while a program ran, which could then reach what is there; the program was ended"
+		}
+		if q.To != "" {
+			text += "; what was there is " + termtext.Line(q.To) + " now: check it, and rename it if it is yours"
+		}
+		s.run.hooks.Notify(Notice{CodeMoved, Warning, text})
+	}
+	return res, err
+}
 
 func (e *Engine) noteMoved(moved []quarantine.Moved) {
 	for _, m := range moved {

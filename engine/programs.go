@@ -187,7 +187,7 @@ func (r *Run) programs() []metier.Tool {
 	if r.folder != nil {
 		id = r.folder.ID()
 	}
-	o := exectool.Options{Sandbox: r.sandbox, Limits: r.limits, AcceptLevel: r.anyLevel, Exec: r.settings.Exec, Name: r.settings.Tools.Script,
+	o := exectool.Options{Sandbox: reported{r.sandbox, r}, Limits: r.limits, AcceptLevel: r.anyLevel, Exec: r.settings.Exec, Name: r.settings.Tools.Script,
 		View: r.view, Run: id, Hosts: r.launch.Hosts, Egress: r.e.o.Egress, Host: r.exact, Secrets: r.issued.out(r.e.scriptSecrets(r.op.Secrets)), Output: r.hooks.Output, Logger: r.logger()}
 	o.Current = r.current()
 	o.Workspace = o.Current()

@@ -35,11 +35,12 @@ type Result struct {
 	Restored []string `json:"restored,omitempty"`
 }
 
-// Quarantined is something that appeared at a protected path. To is where metier moved it, or "" if
-// it is gone.
+// Quarantined is something that appeared at a protected path, or took the place of what was there.
+// To is where metier moved it, or "" if it was not moved.
 type Quarantined struct {
-	Path string `json:"path"`
-	To   string `json:"to,omitempty"`
+	Path     string `json:"path"`
+	To       string `json:"to,omitempty"`
+	Replaced bool   `json:"replaced,omitempty"`
 }
 
 // Ended describes how the program ended, as a phrase to follow "the script".
@@ -60,6 +61,9 @@ func (r Result) Ended() string {
 // text describes what happened at a protected path.
 func (q Quarantined) text() string {
 	s := strconv.Quote(q.Path) + " is protected, and a program that runs in this workspace created or removed it"
+	if q.Replaced {
+		s = strconv.Quote(q.Path) + " is protected, and was replaced or removed outside of the sandbox while a program ran, which could then reach what is there"
+	}
 	if q.To != "" {
 		s += "; metier moved it to " + strconv.Quote(q.To)
 	}

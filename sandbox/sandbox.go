@@ -226,10 +226,13 @@ type Result struct {
 	Restored []string
 }
 
-// Quarantined is something that appeared at a protected path of the workspace while a program ran.
+// Quarantined is something that appeared at a protected path of the workspace while a program ran,
+// or took the place of what was there.
 type Quarantined struct {
 	Path string // slash path in the workspace
 	// To is the path it was moved to. It is empty if another process moved it, or if it was a link
-	// that was removed and is restored.
-	To string
+	// that was removed and is restored, or if something on the host replaced or removed what the
+	// program could not reach before.
+	To       string
+	Replaced bool // something was there when the program started
 }

@@ -48,7 +48,9 @@ func (j *Journal) guard(ctx context.Context, ws sandbox.Workspace) (*guard, sand
 		return nil, ws, fmt.Errorf("the workspace: %w", err)
 	}
 	g := &guard{host: ws.Host, root: root, names: map[string]bool{}}
-	if ws, g.items, err = split(root, ws); err == nil {
+	if !ws.Writable {
+		g.items, err = readable(root, ws)
+	} else if ws, g.items, err = split(root, ws); err == nil {
 		protected := slices.Concat(ws.ReadOnly, ws.Hidden)
 		for _, it := range g.items {
 			protected = append(protected, it.Path)
@@ -67,6 +69,18 @@ func (j *Journal) guard(ctx context.Context, ws sandbox.Workspace) (*guard, sand
 		}
 	}
 	return g, ws, nil
+}
+
+// readable returns the items of a workspace in which programs cannot write: what is hidden from
+// them, and could be replaced.
+func readable(root *os.Root, ws sandbox.Workspace) ([]item, error) {
+	ws.ReadOnly = nil
+	_, items, err := split(root, ws)
+	items = slices.DeleteFunc(items, func(it item) bool { return it.Node == "" })
+	for i := range items {
+		items[i].Keep = true
+	}
+	return items, err
 }
 
 // watch calls stop as soon as something appears in place of an item.
@@ -136,10 +150,14 @@ func (g *guard) look(stop func()) {
 				g.restore()
 				continue
 			}
-			if !e.Has(fsnotify.Create) || !g.names[strings.ToLower(filepath.Base(e.Name))] {
+			if !g.names[strings.ToLower(filepath.Base(e.Name))] {
 				continue
 			}
-			at = e.Name
+			if e.Has(fsnotify.Create) {
+				at = e.Name
+			} else if !e.Has(fsnotify.Remove) && !e.Has(fsnotify.Rename) {
+				continue
+			}
 		case _, ok := <-g.watcher.Errors: // events were lost
 			if !ok {
 				return
@@ -176,7 +194,7 @@ func (g *guard) react(at string) bool {
 	for _, it := range g.items { // the guard of another job may have been faster
 		if at == filepath.Join(g.host, filepath.FromSlash(it.Path)) && !slices.ContainsFunc(g.moved, func(q sandbox.Quarantined) bool { return q.Path == it.Path }) {
 			_, err := g.entry.apply(it, func() error {
-				g.moved = append(g.moved, sandbox.Quarantined{Path: it.Path})
+				g.moved = append(g.moved, sandbox.Quarantined{Path: it.Path, Replaced: it.Node != ""})
 				return nil
 			})
 			g.err = errors.Join(g.err, err)
@@ -189,26 +207,35 @@ func (g *guard) react(at string) bool {
 // path.
 func (g *guard) check() error {
 	var all error
-	g.items = slices.DeleteFunc(g.items, func(it item) bool {
+	var left []item
+	for _, it := range g.items {
 		p, gone, err := it.found(g.root)
 		claimed := false
 		if err == nil && (p != "" || gone) {
 			claimed, err = g.entry.apply(it, func() error { return g.moveAside(it, p) })
+			if it.Node != "" && !it.Keep { // nothing is there now, and nothing may appear
+				it.Node = ""
+			} else {
+				claimed = claimed || it.Node != ""
+			}
 		}
 		if err != nil {
 			all = errors.Join(all, fmt.Errorf("the workspace's %s: %w", it.Path, err))
 		}
-		return claimed
-	})
+		if !claimed {
+			left = append(left, it)
+		}
+	}
+	g.items = left
 	return all
 }
 
 // moveAside moves aside p, which is in place of an item, and restores the item's link.
 func (g *guard) moveAside(it item, p string) error {
 	to := ""
-	if p != "" {
+	if p != "" && !it.Keep {
 		var err error
-		if to, err = moveAside(g.root, p); missing(err) {
+		if to, err = moveAside(g.root, p); missing(err) && it.Node == "" {
 			return nil // another guard was faster, or the program removed it
 		} else if err != nil {
 			return fmt.Errorf("a program created %s, and it cannot be moved aside: %w", filepath.Join(g.host, p), err)
@@ -219,7 +246,12 @@ func (g *guard) moveAside(it item, p string) error {
 			return fmt.Errorf("a program removed a link, and it cannot be made again: %w", err)
 		}
 	}
-	g.moved = append(g.moved, sandbox.Quarantined{Path: cmp.Or(p, it.Path), To: to})
+	now := sandbox.Quarantined{Path: cmp.Or(p, it.Path), To: to, Replaced: it.Node != ""}
+	if i := slices.IndexFunc(g.moved, func(q sandbox.Quarantined) bool { return q.Path == now.Path && q.To == "" && q.Replaced }); i >= 0 {
+		g.moved[i].To = to // it was gone before
+		return nil
+	}
+	g.moved = append(g.moved, now)
 	return nil
 }
 

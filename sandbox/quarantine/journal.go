@@ -166,7 +166,7 @@ func (e *entry) apply(it item, do func() error) (claimed bool, err error) {
 		if err != nil {
 			return err
 		}
-		if claimed = !slices.Contains(n.Items, it); claimed {
+		if claimed = !slices.ContainsFunc(n.Items, func(in item) bool { return in.Path == it.Path }); claimed {
 			return nil
 		}
 		return do()
@@ -220,7 +220,7 @@ func (j *Journal) Claim(ctx context.Context, path string) (moved []Moved, err er
 	err = j.each(ctx, func(file string, n noted, dead *lockfile.Lock) error {
 		for _, it := range n.Items {
 			full := n.full(it)
-			if it.Link != "" || path != full && !strings.HasPrefix(path, full+string(filepath.Separator)) {
+			if it.Link != "" || path != full && it.Node != "" || path != full && !strings.HasPrefix(path, full+string(filepath.Separator)) {
 				continue
 			}
 			found, err := moveItems(n.Workspace, []item{it}, func(string) (bool, error) { return true, nil })
@@ -328,10 +328,15 @@ func moveItems(workspace string, items []item, ofProgram func(full string) (bool
 	for _, it := range items {
 		p, gone, foundErr := it.found(root)
 		to := ""
+		if it.Node != "" && foundErr == nil && (p == "" || it.Keep) {
+			continue // the user may have removed or replaced it since
+		}
 		if p != "" && foundErr == nil {
 			var is bool
 			if is, foundErr = ofProgram(filepath.Join(workspace, filepath.FromSlash(p))); foundErr == nil && is {
 				to, foundErr = moveAside(root, p)
+			} else if foundErr == nil && it.Node != "" {
+				continue
 			} else if foundErr == nil {
 				moved = append(moved, Moved{Workspace: workspace, Quarantined: sandbox.Quarantined{Path: p}, Kept: true})
 				continue

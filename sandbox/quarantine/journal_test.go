@@ -175,12 +175,17 @@ type started struct {
 
 func start(t *testing.T, s sandbox.Sandbox, dir, script string, protected ...string) started {
 	t.Helper()
+	return begin(t, s, shell(dir, "echo ready; read line; "+script, protected...))
+}
+
+// begin starts a job that prints ready and then reads its standard input.
+func begin(t *testing.T, s sandbox.Sandbox, j sandbox.Job) started {
+	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Close() })
-	j := shell(dir, "echo ready; read line; "+script, protected...)
 	j.Stdin = r
 	ready, p := make(chan struct{}, 1), started{t, w, make(chan sandbox.Result, 1)}
 	j.Stdout = writerFunc(func(b []byte) (int, error) {

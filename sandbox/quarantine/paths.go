@@ -19,15 +19,21 @@ import (
 type item struct {
 	// Path is the slash path in the workspace. None of its parent folders is a link.
 	Path string `json:"path"`
-	// Link is the target of the symbolic link at Path. If it is empty, nothing exists at Path.
+	// Link is the target of the symbolic link at Path. If Link and Node are empty, nothing exists at
+	// Path.
 	Link string `json:"link,omitempty"`
+	// Node identifies the file or folder at Path. The backend covers it, but a program on the host
+	// that replaces it removes the cover.
+	Node string `json:"node,omitempty"`
+	// Keep leaves in place what replaces the file at Path.
+	Keep bool `json:"keep,omitempty"`
 }
 
 // split divides the protected paths of a workspace. The backend protects those that exist, by their
-// path without links. The items are for the guard.
+// path without links. The items are for the guard: also those that exist, which may be replaced.
 func split(root *os.Root, ws sandbox.Workspace) (sandbox.Workspace, []item, error) {
 	var items []item
-	existing := func(paths []string) ([]string, error) {
+	existing := func(paths []string, hidden bool) ([]string, error) {
 		var out []string
 		for _, p := range paths {
 			real, found, err := resolve(root, ws.Host, p)
@@ -36,20 +42,32 @@ func split(root *os.Root, ws sandbox.Workspace) (sandbox.Workspace, []item, erro
 			}
 			if real != "" && !slices.Contains(out, real) {
 				out = append(out, real)
+				found = append(found, covered(root, real, hidden)...)
 			}
 			items = append(items, found...)
 		}
 		return out, nil
 	}
 	var err error
-	if ws.ReadOnly, err = existing(ws.ReadOnly); err != nil {
+	if ws.ReadOnly, err = existing(ws.ReadOnly, false); err != nil {
 		return ws, nil, err
 	}
-	if ws.Hidden, err = existing(ws.Hidden); err != nil {
+	if ws.Hidden, err = existing(ws.Hidden, true); err != nil {
 		return ws, nil, err
 	}
 	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.Path, b.Path) })
 	return ws, slices.Compact(items), nil
+}
+
+// covered returns the item of an existing path. A hidden file that is replaced, such as a secret,
+// is kept: programs could read it by then.
+func covered(root *os.Root, p string, hidden bool) []item {
+	info, err := root.Lstat(p)
+	id := node(filepath.Join(root.Name(), filepath.FromSlash(p)))
+	if err != nil || id == "" {
+		return nil
+	}
+	return []item{{Path: p, Node: id, Keep: hidden && !info.IsDir()}}
 }
 
 // mostLinks is the maximum number of symbolic links followed for a path.
@@ -117,7 +135,7 @@ func missing(err error) bool {
 }
 
 // found returns the path of what is in place of an item: its path, or a symbolic link on the way to
-// it. It returns "" if the item is unchanged. gone reports that it was a link and no longer exists.
+// it. It returns "" if the item is unchanged. gone reports that it existed and no longer does.
 func (it item) found(root *os.Root) (p string, gone bool, err error) {
 	p, gone, err = it.look(root)
 	if errors.Is(err, fs.ErrPermission) {
@@ -135,7 +153,7 @@ func (it item) look(root *os.Root) (p string, gone bool, err error) {
 		info, err := root.Lstat(p)
 		switch last := i == len(parts)-1; {
 		case missing(err):
-			return "", it.Link != "", nil
+			return "", it.Link != "" || it.Node != "", nil
 		case err != nil:
 			return "", false, err
 		case last && it.Link != "" && info.Mode()&fs.ModeSymlink != 0:
@@ -143,6 +161,8 @@ func (it item) look(root *os.Root) (p string, gone bool, err error) {
 				return "", false, err
 			}
 			return p, false, nil
+		case last && it.Node != "" && it.Node == node(filepath.Join(root.Name(), filepath.FromSlash(p))):
+			return "", false, nil
 		case last, info.Mode()&fs.ModeSymlink != 0:
 			return p, false, nil
 		}

@@ -5,7 +5,8 @@
 // over, and a placeholder would be visible in the host's folder and remain there after a kill. So
 // missing paths are watched from outside the sandbox. What appears at one of them is moved aside at
 // once, under a name that no tool reads, and the program is ended. The same applies to protected
-// paths that are symbolic links, which no backend can mount over.
+// paths that are symbolic links, which no backend can mount over, and to existing paths that a
+// program on the host replaces, because the kernel then removes what was mounted there.
 package quarantine
 
 import (
@@ -30,7 +31,7 @@ func New(inner sandbox.Sandbox, j *Journal) *Sandbox { return &Sandbox{inner, j}
 // Run runs a job. If something appeared at a protected path meanwhile, Result.Quarantined lists it,
 // and Result.Limit is sandbox.LimitProtectedPath.
 func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
-	if j.Workspace == nil || !j.Workspace.Writable {
+	if j.Workspace == nil || !j.Workspace.Writable && len(j.Workspace.Hidden) == 0 {
 		return s.Sandbox.Run(ctx, j)
 	}
 	if err := j.Check(); err != nil {

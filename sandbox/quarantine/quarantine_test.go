@@ -4,6 +4,7 @@ package quarantine_test
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"metier/sandbox"
 	"metier/sandbox/native"
@@ -224,12 +226,67 @@ func TestRun_RestoresLinks(t *testing.T) {
 			want := map[string]string{".claude": "/", ".claude/skills": "-> ../.agents/skills", ".agents": "/", ".agents/skills": "/", ".agents/skills/a": "a", "evil": "/"}
 			got := list(t, dir)
 			for p := range got {
-				if strings.HasPrefix(p, ".claude/skills.quarantined") {
+				if strings.HasPrefix(p, ".claude/skills.quarantined") || strings.HasPrefix(p, "x") { // the program may end before it removes it
 					delete(got, p)
 				}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What replaces an existing protected path on the host is not covered in the sandbox: the kernel
+// removes the mount.
+func TestRun_EndsWhenProtectedPathsAreReplaced(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		hidden, readable bool
+		path             string // that is protected
+		change           func(dir string) error
+		to               string
+		after            map[string]string // of the path, and of to
+	}{
+		"file": {path: "metier.yaml", to: "metier.yaml.quarantined", after: map[string]string{"metier.yaml.quarantined": "new"},
+			change: func(dir string) error { return os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "metier.yaml")) }},
+		"folder": {path: "skills", to: "skills.quarantined", after: map[string]string{"skills.quarantined": "/"},
+			change: func(dir string) error {
+				return unix.Renameat2(unix.AT_FDCWD, filepath.Join(dir, "skills"), unix.AT_FDCWD, filepath.Join(dir, "above"), unix.RENAME_EXCHANGE)
+			}},
+		"parent": {path: "above/skills", after: map[string]string{},
+			change: func(dir string) error { return os.Rename(filepath.Join(dir, "above"), filepath.Join(dir, "gone")) }},
+		"removed": {path: "metier.yaml", after: map[string]string{},
+			change: func(dir string) error { return os.Remove(filepath.Join(dir, "metier.yaml")) }},
+		"secret": {hidden: true, path: "token", after: map[string]string{"token": "new"},
+			change: func(dir string) error { return os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "token")) }},
+		"secret for reading": {hidden: true, readable: true, path: "token", after: map[string]string{"token": "new"},
+			change: func(dir string) error { return os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "token")) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := workspace(t, map[string]string{"metier.yaml": "old", "token": "old", "new": "new", "skills/a": "a", "above/skills/a": "a"})
+			j := shell(dir, "echo ready; while :; do read line || sleep 100; done")
+			if j.Workspace.Writable = !tc.readable; tc.hidden {
+				j.Workspace.Hidden = []string{tc.path}
+			} else {
+				j.Workspace.ReadOnly = []string{tc.path}
+			}
+			p := begin(t, open(t, quarantine.NewJournal(t.TempDir())), j)
+			if err := tc.change(dir); err != nil {
+				t.Fatal(err)
+			}
+			res := <-p.done
+			if diff := cmp.Diff([]sandbox.Quarantined{{Path: tc.path, To: tc.to, Replaced: true}}, res.Quarantined); diff != "" {
+				t.Errorf("quarantined (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(sandbox.LimitProtectedPath, res.Limit); diff != "" {
+				t.Errorf("limit (-want +got):\n%s", diff)
+			}
+			got := list(t, dir)
+			maps.DeleteFunc(got, func(p, _ string) bool { return p != tc.path && p != tc.path+".quarantined" })
+			if diff := cmp.Diff(tc.after, got); diff != "" {
+				t.Errorf("afterwards (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -24,6 +24,16 @@ func born(p string) (time.Time, error) {
 	return time.Unix(t.Sec, int64(t.Nsec)), nil
 }
 
+// node identifies a file, also among those that had its inode before. It returns "" if there is no
+// file.
+func node(p string) string {
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, p, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d:%d:%d.%d", st.Dev_major, st.Dev_minor, st.Ino, st.Btime.Sec, st.Btime.Nsec)
+}
+
 // changed returns when the permissions or the name of a file last changed.
 func changed(p string) (time.Time, error) {
 	var st unix.Stat_t
