@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"metier"
+	"metier/internal/errorcodes"
 	"metier/internal/nearest"
 	"metier/internal/termtext"
 	"metier/settings"
@@ -157,7 +159,8 @@ func problemOf(err error) *problem {
 		if e.Code == "sandbox_unavailable" {
 			exit = exitSandbox
 		}
-		return &problem{exit: exit, code: metier.CodeOf(e), field: e.Field, hint: e.Hint, err: err}
+		code := metier.CodeOf(e)
+		return &problem{exit: exit, code: code, field: e.Field, hint: cmp.Or(e.Hint, fixOf(code)), err: err}
 	}
 	if e, ok := errors.AsType[*settings.Error](err); ok {
 		hint := "see 'metier profile show' for every setting and its values"
@@ -167,6 +170,15 @@ func problemOf(err error) *problem {
 		return &problem{exit: exitUsage, code: string(e.Code), hint: hint, err: err}
 	}
 	return &problem{exit: exitFailed, code: "failed", err: err}
+}
+
+// fixOf returns what docs/ERRORS.md says to do about a code, as a hint.
+func fixOf(code string) string {
+	known, _ := errorcodes.Of(code)
+	if known.Fix == "" {
+		return ""
+	}
+	return strings.ToLower(known.Fix[:1]) + strings.TrimSuffix(known.Fix[1:], ".")
 }
 
 // report prints an error and returns the exit code.

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -14,6 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"metier"
 )
 
 // sentence is a text of the program; X stands for each inserted value.
@@ -216,6 +220,21 @@ func TestTexts_OfLibrariesNameNoFlags(t *testing.T) {
 			if known[m[1]] && !otherFlags[m[1]] {
 				t.Errorf("%s: %.100q names the flag --%s; name the field of the request", s.at, s.text, m[1])
 			}
+		}
+	}
+}
+
+// An error that says what to do itself is not overruled; another gets the advice
+// of docs/ERRORS.md.
+func TestAnErrorWithoutAHintHasThatOfItsCode(t *testing.T) {
+	t.Parallel()
+	for hint, err := range map[string]error{
+		"try another": &metier.Error{Kind: metier.Conflict, Code: "skill_changing", Hint: "try another", Err: errors.New("x")},
+		"try again":   fmt.Errorf("wrapped: %w", &metier.Error{Kind: metier.Conflict, Code: "skill_changing", Err: errors.New("x")}),
+		"":            &metier.Error{Kind: metier.Conflict, Code: "no_such_code", Err: errors.New("x")},
+	} {
+		if got := problemOf(err).hint; got != hint {
+			t.Errorf("%v: hint %q, want %q", err, got, hint)
 		}
 	}
 }
