@@ -12,9 +12,7 @@ import (
 
 	"metier/event"
 	"metier/internal/termtext"
-	"metier/model"
 	"metier/policy"
-	"metier/record"
 )
 
 // Call is the one gate every tool call passes, on every surface: facts,
@@ -425,56 +423,6 @@ func (s *Session) finish(ctx context.Context, c Call, canonical string, x *ToolC
 	return o, again, err
 }
 
-// result puts a result into the blobs and makes its event.
-func (s *Session) result(ctx context.Context, c Call, canonical string, res Result, active []event.SkillRef) (Observation, event.ToolResult, error) {
-	res.Parts = slices.Clone(res.Parts)
-	for i := range res.Parts {
-		res.Parts[i].Kind, res.Parts[i].Call, res.Parts[i].Tool, res.Parts[i].Error = model.PartResult, c.ID, canonical, res.Code != ""
-	}
-	content, err := s.putJSON(ctx, res.Parts)
-	if err != nil {
-		return Observation{}, event.ToolResult{}, err
-	}
-	var detail record.Ref
-	if res.Detail != nil {
-		if detail, err = s.cfg.Blobs.Put(ctx, "application/json", res.Detail); err != nil {
-			return Observation{}, event.ToolResult{}, s.fault("call", err)
-		}
-	}
-	return Observation{res}, event.ToolResult{ID: c.ID, Tool: canonical, Code: res.Code, Content: content, Detail: detail, Label: res.Label, Active: active}, nil
-}
-
-// recorded returns the observation of a call that already returned.
-func (s *Session) recorded(ctx context.Context, id string) (Observation, bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.refresh(ctx); err != nil {
-		return Observation{}, false, err
-	}
-	if s.state.Calls[id].Returned == nil {
-		return Observation{}, false, nil
-	}
-	o, err := s.replay(ctx, id)
-	return o, true, err
-}
-
-// replay reads a recorded observation. The caller holds mu.
-func (s *Session) replay(ctx context.Context, id string) (Observation, error) {
-	ret := s.state.Calls[id].Returned
-	res := Result{Code: ret.Code, Label: ret.Label}
-	b, err := s.cfg.Blobs.Open(ctx, ret.Content)
-	if err == nil {
-		err = json.Unmarshal(b, &res.Parts)
-	}
-	if err == nil && ret.Detail.Digest != "" {
-		res.Detail, err = s.cfg.Blobs.Open(ctx, ret.Detail)
-	}
-	if err != nil {
-		return Observation{}, s.fault("call", err)
-	}
-	return Observation{res}, nil
-}
-
 // invoke runs the tool; a panic is the tool's failure, not the session's.
 func invoke(ctx context.Context, t Tool, x *ToolContext) (res Result, err error) {
 	defer caught(&err)
@@ -491,44 +439,4 @@ func caught(err *error) {
 	if p := recover(); p != nil {
 		*err = &Error{Op: "call", Kind: Internal, Code: codePanic, Err: fmt.Errorf("the tool panicked: %v", p)}
 	}
-}
-
-// failed is the result of an act nobody can vouch for: reads fail with their
-// code, everything else ends with an unknown outcome.
-func (s *Session) failed(err error, e policy.Effect) Result {
-	if e == policy.Read {
-		return failure(CodeOf(err), s.mediated(err))
-	}
-	return failure("outcome_unknown", "it may or may not have happened: "+s.mediated(err))
-}
-
-// mediated is what a model may read of a tool's error: an *Error is made to be read;
-// another one, and a panic, may hold what the tool saw, as a result does.
-func (s *Session) mediated(err error) string {
-	if e, made := err.(*Error); (!made || e.Code == codePanic) && !s.release(policy.Label{}).Allowed() {
-		return "the tool's message is withheld: it was not mediated"
-	}
-	return err.Error()
-}
-
-func (s *Session) release(l policy.Label) policy.Decision { return policy.Release(&s.cfg.Grants, l) }
-
-const codePanic = "tool_panic"
-
-// failure makes the result of a call that did not happen or did not work.
-func failure(code, text string) Result {
-	r := Text(code + ": " + text)
-	r.Code = code
-	r.Label = policy.Label{Role: policy.Context, Origin: "metier", Mediated: true}
-	return r
-}
-
-// Failure makes the result of a tool that could not do what was asked: code
-// for machines, err for the model. The error's hint, if any, is appended.
-func Failure(err error) Result {
-	text := err.Error()
-	if e, ok := errors.AsType[*Error](err); ok && e.Hint != "" {
-		text += "; " + e.Hint
-	}
-	return failure(CodeOf(err), text)
 }

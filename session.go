@@ -1,12 +1,10 @@
 package metier
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -77,50 +75,6 @@ type Session struct {
 
 	registry   []byte // for sessions that share this one's snapshot; see reported
 	registryOf string // its digest
-}
-
-// State is a copy of a session's state.
-type State struct {
-	Session string
-	Active  []Activation
-	Slots   []policy.Slot // of the newest input
-	Calls   map[string]CallState
-	given   map[answerKey]policy.Answer
-	Inputs  map[string]record.Ref // ID of each input → its content
-	Indexes map[string]record.Ref // skill ID → blob of its registry.Skill
-	Opened  bool
-	Indexed event.SkillsDiscovered
-	// Told lists the IDs of the skills whose SKILL.md the model read, in whole or in part, without
-	// activating them, and of the skills of MCP servers of which it read any file. They restrict
-	// what it may do like active ones.
-	Told []string
-}
-
-// CallState is the logged state of a call.
-type CallState struct {
-	Tool     string // canonical name at the decision
-	Started  bool
-	Try      int
-	Effect   policy.Effect
-	Intent   record.Ref
-	Returned *event.ToolResult
-	Question policy.Question // open question
-	// ChildAsks reports whether the question is from a subagent.
-	ChildAsks bool
-
-	actor policy.Actor
-}
-
-// Activation is one skill's instructions in a session, frozen with its digest.
-type Activation struct {
-	event.SkillActivated
-	At time.Time
-}
-
-// Subject returns the skill for policy, with the allowed-tools at its activation.
-func (a Activation) Subject() policy.Subject {
-	return policy.Subject{ID: a.SkillID, Name: a.Name, Digest: a.Hash, Tree: a.Tree, Tier: a.Source,
-		AllowedTools: a.AllowedTools, Declared: a.Declared}
 }
 
 // Input is a message to the session.
@@ -418,148 +372,3 @@ func (s *Session) Snapshot() *Snapshot { return s.snap.Load() }
 
 // Close makes the log durable. Do not use the session afterwards.
 func (s *Session) Close(ctx context.Context) error { return s.sync(ctx) }
-
-// sync makes all appended entries durable, if the log supports it.
-func (s *Session) sync(ctx context.Context) error {
-	if y, ok := s.cfg.Log.(record.Syncer); ok {
-		if err := y.Sync(ctx); err != nil {
-			return s.fault("sync", err)
-		}
-	}
-	return nil
-}
-
-// mostRaces is the maximum number of retries while other processes write to the log.
-const mostRaces = 100
-
-var errContended = &Error{Op: "record", Kind: Conflict, Code: "log_contended", Hint: "another process keeps writing to this log",
-	Err: fmt.Errorf("lost %d races for the head of the log", mostRaces)}
-
-// refresh folds entries of other processes. The caller holds mu.
-func (s *Session) refresh(ctx context.Context) error {
-	for range mostRaces {
-		head, err := s.cfg.Log.Head(ctx)
-		switch {
-		case err != nil:
-			return s.fault("open", err)
-		case head.Seq == s.head.Seq:
-			s.head = head
-			return nil
-		case head.Seq < s.head.Seq:
-			return &Error{Op: "open", Kind: Drift, Code: "log_shrank", Err: fmt.Errorf("the log ended at entry %d and now at %d", s.head.Seq, head.Seq)}
-		}
-		for en, err := range s.cfg.Log.Read(ctx, s.head.Seq+1) {
-			if err != nil {
-				return s.fault("open", err)
-			}
-			if err := s.fold(en); err != nil {
-				return err
-			}
-			s.head = record.Head{Seq: en.Seq} // Head sets its hash if no entry follows
-		}
-	}
-	return errContended
-}
-
-// append calls decide with the newest state and appends its events for a principal ("" is the one
-// who opened the session). If another process appended first, it folds the new entries and calls
-// decide again. The caller holds mu.
-func (s *Session) append(ctx context.Context, by string, decide func(*State) ([]event.Event, error)) error {
-	for range mostRaces {
-		if err := s.refresh(ctx); err != nil {
-			return err
-		}
-		evs, err := decide(&s.state)
-		if err != nil || len(evs) == 0 {
-			return err
-		}
-		entries := make([]record.Entry, 0, len(evs))
-		for i, e := range evs {
-			en, err := event.New(e, entryID(e, s.head.Seq+uint64(i)+1), cmp.Or(by, s.cfg.By), s.cfg.Now())
-			if err != nil {
-				return &Error{Op: "record", Kind: Internal, Code: "encode", Err: err}
-			}
-			entries = append(entries, en)
-		}
-		head, err := s.cfg.Log.Append(ctx, s.head, entries...)
-		switch {
-		case errors.Is(err, record.ErrMoved):
-			continue
-		case err != nil:
-			return s.fault("record", err)
-		case head.Seq != s.head.Seq+uint64(len(entries)):
-			return s.refresh(ctx) // the entry already existed
-		}
-		for i, e := range evs {
-			s.state.apply(e, entries[i].At)
-			s.forget(e)
-		}
-		s.head = head
-		return nil
-	}
-	return errContended
-}
-
-// mostDone is the maximum number of finished reads that a ToolsOnly session keeps.
-const mostDone = 32
-
-// forget removes the oldest finished read, because a client may call for days with new IDs. Calls
-// with effects are kept, because they must never run twice. The log has all calls. The caller holds
-// mu.
-func (s *Session) forget(e event.Event) {
-	r, is := e.(event.ToolResult)
-	if !is || !s.cfg.ToolsOnly || s.state.Calls[r.ID].Effect != policy.Read {
-		return
-	}
-	if s.done = append(s.done, r.ID); len(s.done) > mostDone {
-		delete(s.state.Calls, s.done[0])
-		s.done = s.done[1:]
-	}
-}
-
-// fault converts an error of the log or the blobs.
-func (s *Session) fault(op string, err error) error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e
-	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	if e, ok := errors.AsType[*record.Error](err); ok {
-		kind := Drift
-		if e.Code == "disk_full" || e.Code == "read_only" {
-			kind = Unavailable
-		}
-		return &Error{Op: op, Kind: kind, Code: string(e.Code), Path: e.Path, Err: err}
-	}
-	return &Error{Op: op, Kind: Unavailable, Code: "record_failed", Err: err}
-}
-
-func (s *Session) putJSON(ctx context.Context, v any) (record.Ref, error) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return record.Ref{}, &Error{Op: "record", Kind: Internal, Code: "encode", Err: err}
-	}
-	ref, err := s.cfg.Blobs.Put(ctx, "application/json", b)
-	if err != nil {
-		return record.Ref{}, s.fault("record", err)
-	}
-	return ref, nil
-}
-
-func (s *Session) putText(ctx context.Context, text string) (record.Ref, error) {
-	ref, err := s.cfg.Blobs.Put(ctx, "text/plain; charset=utf-8", []byte(text))
-	if err != nil {
-		return record.Ref{}, s.fault("record", err)
-	}
-	return ref, nil
-}
-
-// capped reads at most limit bytes and reports whether there are more.
-func capped(r io.Reader, limit int64) (b []byte, more bool, err error) {
-	b, err = io.ReadAll(io.LimitReader(r, limit+1))
-	if int64(len(b)) > limit {
-		return b[:limit], true, err
-	}
-	return b, false, err
-}

@@ -15,6 +15,50 @@ import (
 	"metier/record"
 )
 
+// State is a copy of a session's state.
+type State struct {
+	Session string
+	Active  []Activation
+	Slots   []policy.Slot // of the newest input
+	Calls   map[string]CallState
+	given   map[answerKey]policy.Answer
+	Inputs  map[string]record.Ref // ID of each input → its content
+	Indexes map[string]record.Ref // skill ID → blob of its registry.Skill
+	Opened  bool
+	Indexed event.SkillsDiscovered
+	// Told lists the IDs of the skills whose SKILL.md the model read, in whole or in part, without
+	// activating them, and of the skills of MCP servers of which it read any file. They restrict
+	// what it may do like active ones.
+	Told []string
+}
+
+// CallState is the logged state of a call.
+type CallState struct {
+	Tool     string // canonical name at the decision
+	Started  bool
+	Try      int
+	Effect   policy.Effect
+	Intent   record.Ref
+	Returned *event.ToolResult
+	Question policy.Question // open question
+	// ChildAsks reports whether the question is from a subagent.
+	ChildAsks bool
+
+	actor policy.Actor
+}
+
+// Activation is one skill's instructions in a session, frozen with its digest.
+type Activation struct {
+	event.SkillActivated
+	At time.Time
+}
+
+// Subject returns the skill for policy, with the allowed-tools at its activation.
+func (a Activation) Subject() policy.Subject {
+	return policy.Subject{ID: a.SkillID, Name: a.Name, Digest: a.Hash, Tree: a.Tree, Tier: a.Source,
+		AllowedTools: a.AllowedTools, Declared: a.Declared}
+}
+
 func newState() State {
 	return State{Calls: map[string]CallState{}, given: map[answerKey]policy.Answer{}, Inputs: map[string]record.Ref{}, Indexes: map[string]record.Ref{}}
 }
