@@ -26,7 +26,7 @@ func (s *Session) sync(ctx context.Context) error {
 // mostRaces is the maximum number of retries while other processes write to the log.
 const mostRaces = 100
 
-var errContended = &Error{Op: "record", Kind: Conflict, Code: "log_contended", Hint: "another process keeps writing to this log",
+var errContended = &Error{Op: "record", Kind: Conflict, Code: "log_contended", Hint: "stop the other process that writes to this log",
 	Err: fmt.Errorf("lost %d races for the head of the log", mostRaces)}
 
 // refresh folds entries of other processes. The caller holds mu.

@@ -216,7 +216,7 @@ func (s streamTo) Write(p []byte) (int, error) {
 // programError describes an error of a sandbox.
 func programError(err error) error {
 	if _, lacks := errors.AsType[*sandbox.Unavailable](err); !lacks && errors.Is(err, fs.ErrNotExist) {
-		return &metier.Error{Op: "run", Kind: metier.NotFound, Code: "program_missing", Hint: "programs below a home folder are not visible in the sandbox", Err: err}
+		return &metier.Error{Op: "run", Kind: metier.NotFound, Code: "program_missing", Hint: "use a program outside home folders, which are not visible in the sandbox", Err: err}
 	}
 	return exectool.Unavailable(err)
 }

@@ -55,7 +55,7 @@ func (h *history) add(en record.Entry) error {
 		h.unknown = append(h.unknown, f)
 	case err != nil:
 		return &metier.Error{Op: "read", Kind: metier.Drift, Code: "record_bad_event", Err: err,
-			Hint: "the entry is chained but does not match its type; another program wrote it"}
+			Hint: "do not rely on this record: the entry is chained but does not match its type, so another program wrote it"}
 	}
 	h.facts = append(h.facts, f)
 	return nil

@@ -142,7 +142,7 @@ func (p *projector) args(call string, v any) {
 // badIndex is the error for a registry in the record that does not contain valid skills.
 func badIndex(err error) error {
 	return &metier.Error{Op: "project", Kind: metier.Drift, Code: "content_unexpected", Err: fmt.Errorf("the registry of %s: %w", event.SkillsDiscovered{}.Type(), err),
-		Hint: "the blob is complete but does not match its entry; another program wrote it"}
+		Hint: "do not rely on this record: the blob is complete but does not match its entry, so another program wrote it"}
 }
 
 // artifact is one file to write.
