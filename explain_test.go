@@ -31,7 +31,7 @@ var notCodes = []string{"disable-model-invocation", "user-invocable", "argument-
 func codes(t *testing.T) []string {
 	t.Helper()
 	word := regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)+$`)
-	out := []string{"compatibility-too-long", "description-too-long"} // built in judge.go
+	out := []string{"compatibility-too-long", "description-too-long"} // built in validate.go
 	for _, f := range load(t).Go(func(p string) bool {
 		return judges.MatchString(p) && !strings.HasSuffix(p, "_test.go") && !strings.Contains(p, "sourcetest") &&
 			!strings.HasPrefix(p, "skillmd/folder/") // its findings are about a path, and decide nothing about a loaded skill

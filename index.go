@@ -60,7 +60,7 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 			return nil, err
 		}
 		skills := make([]Skill, len(heads))
-		parallel(ctx, len(heads), 64, func(i int) { skills[i] = judge(heads[i], m, parse, names).reserved(m) })
+		parallel(ctx, len(heads), 64, func(i int) { skills[i] = newSkill(heads[i], m, parse, names).reserved(m) })
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

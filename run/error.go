@@ -92,8 +92,8 @@ func fault(op, path string, err error) error {
 	return out
 }
 
-// unwitnessable returns the error for a directory of recorded heads that cannot be used.
-func unwitnessable(path string, err error) error {
+// headsUnusable returns the error for a directory of recorded heads that cannot be used.
+func headsUnusable(path string, err error) error {
 	hint := "make the folder writable, or name another one with XDG_STATE_HOME: heads of records are kept there"
 	if atomicfile.IsFull(err) {
 		hint = "free some space there, or name another folder with XDG_STATE_HOME: heads of records are kept there"

@@ -80,7 +80,7 @@ type Folder struct {
 	root   *os.Root       // of dir; everything in it is opened and written through it
 	lock   *lockfile.Lock // nil when read only
 	file   *record.FileLog
-	log    *witnessed
+	log    *anchoredLog
 	store  *record.FileBlobs
 	blobs  *record.Redactor
 	heads  *record.Heads // nil: none are kept
@@ -282,7 +282,7 @@ func (f *Folder) openRecord() (err error) {
 	if err != nil {
 		return fault("open", f.dir, err)
 	}
-	f.log = &witnessed{FileLog: f.file, heads: f.heads, name: f.name, redact: f.blobs}
+	f.log = &anchoredLog{FileLog: f.file, heads: f.heads, name: f.name, redact: f.blobs}
 	return nil
 }
 

@@ -44,7 +44,7 @@ func (f *Folder) openHeads(fresh bool) error {
 		return fault("open", path, err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return unwitnessable(dir, err)
+		return headsUnusable(dir, err)
 	}
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && !fresh && f.opt.RequireHead {
 		return f.stranger()
@@ -54,7 +54,7 @@ func (f *Folder) openHeads(fresh bool) error {
 		return f.putHeadsAside("old")
 	}
 	if f.heads, err = record.OpenHeads(path, &record.Options{Now: f.opt.Now}); err != nil {
-		return unwitnessable(path, err)
+		return headsUnusable(path, err)
 	}
 	return nil
 }
@@ -138,10 +138,10 @@ func (f *Folder) putHeadsAside(why string) error {
 	return fault("open", f.headsPath, err)
 }
 
-// witnessed is a log that stores its head outside the workspace on each sync. It also removes
+// anchoredLog is a log that stores its head outside the workspace on each sync. It also removes
 // secrets from facts, as is done for content: a model chooses tool names and a provider its model
 // name, and both may echo what they were sent.
-type witnessed struct {
+type anchoredLog struct {
 	*record.FileLog
 	heads  *record.Heads
 	name   string
@@ -149,7 +149,7 @@ type witnessed struct {
 }
 
 // Append implements record.Log.
-func (w *witnessed) Append(ctx context.Context, after record.Head, e ...record.Entry) (record.Head, error) {
+func (w *anchoredLog) Append(ctx context.Context, after record.Head, e ...record.Entry) (record.Head, error) {
 	e = slices.Clone(e)
 	for i := range e {
 		if clean, _ := w.redact.Clean(e[i].Data); json.Valid(clean) { // a number that happens to be the same is none
@@ -164,7 +164,7 @@ func (w *witnessed) Append(ctx context.Context, after record.Head, e ...record.E
 }
 
 // Sync implements record.Syncer.
-func (w *witnessed) Sync(ctx context.Context) error {
+func (w *anchoredLog) Sync(ctx context.Context) error {
 	if w.heads != nil {
 		if err := w.heads.Sync(); err != nil {
 			return err

@@ -22,10 +22,10 @@ import (
 // standardFields are the fields the specification defines.
 var standardFields = []string{"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
 
-// judge turns what was read into a skill, under the settings of parsing and
+// newSkill turns what was read into a skill, under the settings of parsing and
 // naming. Nothing is dropped: what cannot be used has State Refused and a
 // diagnostic of severity error.
-func judge(h *Head, m Mount, parse settings.Parse, names settings.Names) Skill {
+func newSkill(h *Head, m Mount, parse settings.Parse, names settings.Names) Skill {
 	if m.Parse != nil {
 		parse = *m.Parse
 	}
@@ -65,11 +65,11 @@ func judge(h *Head, m Mount, parse settings.Parse, names settings.Names) Skill {
 		sk.Description = firstOf(h.FirstParagraph, folder)
 		return sk
 	}
-	sk.judgePlatform(cmp.Or(m.OS, runtime.GOOS), parse)
-	sk.judgeRepairs(parse)
-	sk.judgeName(folder, parse, names)
-	sk.judgeDescription(folder, parse)
-	sk.judgeLength("compatibility", f.Compatibility, parse.CompatibilityMax, parse)
+	sk.checkPlatform(cmp.Or(m.OS, runtime.GOOS), parse)
+	sk.checkRepairs(parse)
+	sk.checkName(folder, parse, names)
+	sk.checkDescription(folder, parse)
+	sk.checkLength("compatibility", f.Compatibility, parse.CompatibilityMax, parse)
 	if parse.UnknownFields == settings.UnknownFieldsReject {
 		for _, fl := range f.Fields {
 			if !slices.Contains(standardFields, fl.Key) && !exempt(fl.Key, parse.KnownExtensions) {
@@ -103,8 +103,8 @@ func (sk *Skill) note(severity skillmd.Severity, code, detail string) {
 	sk.Diagnostics = append(sk.Diagnostics, Diagnostic{Severity: severity, Code: code, Detail: detail, Path: sk.Head.Location})
 }
 
-// judgeRepairs refuses a frontmatter that could be read only by mending it, where validation is strict.
-func (sk *Skill) judgeRepairs(parse settings.Parse) {
+// checkRepairs refuses a frontmatter that could be read only after repairs, where validation is strict.
+func (sk *Skill) checkRepairs(parse settings.Parse) {
 	for i, d := range sk.Diagnostics {
 		if d.Repair() && unreadable(d, parse) {
 			sk.Diagnostics[i].Severity, sk.State = skillmd.Error, Refused
@@ -131,7 +131,7 @@ func unreadable(d Diagnostic, parse settings.Parse) bool {
 	return d.Severity == skillmd.Error || d.Repair() && parse.Validation == settings.ValidationStrict
 }
 
-func (sk *Skill) judgeName(folder string, parse settings.Parse, names settings.Names) {
+func (sk *Skill) checkName(folder string, parse settings.Parse, names settings.Names) {
 	name := strings.TrimSpace(sk.Head.Front.Name)
 	if !sk.Head.Front.HasName || name == "" {
 		if parse.MissingName == settings.MissingNameReject {
@@ -177,9 +177,9 @@ func (sk Skill) reserved(m Mount) Skill {
 	return sk.refuse("name-reserved", "the name "+termtext.Quote(name)+" is one of a server's skill")
 }
 
-// judgePlatform hides or refuses a skill that names operating systems and not
+// checkPlatform hides or refuses a skill that names operating systems and not
 // this one.
-func (sk *Skill) judgePlatform(system string, parse settings.Parse) {
+func (sk *Skill) checkPlatform(system string, parse settings.Parse) {
 	if parse.PlatformFilter == settings.PlatformFilterOff || parse.PlatformFilter == "" {
 		return
 	}
@@ -196,9 +196,9 @@ func (sk *Skill) judgePlatform(system string, parse settings.Parse) {
 	sk.note(skillmd.Warning, "other-platform", detail)
 }
 
-func (sk *Skill) judgeDescription(folder string, parse settings.Parse) {
+func (sk *Skill) checkDescription(folder string, parse settings.Parse) {
 	d := strings.TrimSpace(sk.Head.Front.Description)
-	sk.judgeLength("description", d, descMax, parse)
+	sk.checkLength("description", d, descMax, parse)
 	if sk.Head.Front.HasDescription && d != "" {
 		sk.Description = d
 		return
@@ -218,8 +218,8 @@ func (sk *Skill) judgeDescription(folder string, parse settings.Parse) {
 	*sk = sk.refuse("missing-description", "there is no description")
 }
 
-// judgeLength holds a field to at most most characters; 0 is no limit.
-func (sk *Skill) judgeLength(field, text string, most int, parse settings.Parse) {
+// checkLength holds a field to at most most characters; 0 is no limit.
+func (sk *Skill) checkLength(field, text string, most int, parse settings.Parse) {
 	n := utf8.RuneCountInString(text)
 	if n <= most || most == 0 || parse.Validation == settings.ValidationMinimal {
 		return
