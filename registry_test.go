@@ -200,10 +200,10 @@ func TestRead_ShowsNoPartOfABinaryFile(t *testing.T) {
 		for name, a := range map[string]args{"first bytes": {"maxBytes": 6}, "last bytes": {"offset": 14}, "bytes in between": {"maxBytes": 3, "offset": 7}} {
 			a["skill"], a["path"] = "kinds", "late-nul"
 			o := w.works(resourceCall, a)
-			silent(t, o.Text(), "canary", "can")
-			if diff := cmp.Diff("binary", reading(t, o).Status); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", name, diff)
+			if diff := cmp.Diff([]string{"binary", ""}, []string{reading(t, o).Status, reading(t, o).Encoding}); diff != "" {
+				t.Errorf("%s: status and encoding (-want +got):\n%s", name, diff)
 			}
+			mentions(t, o.Text(), "late-nul is a binary file: 27 bytes", "Its content is not shown.")
 		}
 	})
 }
