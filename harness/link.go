@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"metier/internal/confine"
@@ -49,7 +50,11 @@ func (r *reader) target(at string) (string, error) {
 	if err != nil || !filepath.IsLocal(rel) {
 		return outside("the link leads out of the harness")
 	}
-	return filepath.ToSlash(rel), nil
+	rel = filepath.ToSlash(rel)
+	if slices.ContainsFunc(strings.Split(rel, "/"), func(name string) bool { return strings.EqualFold(name, ".git") }) {
+		return outside("the link leads to a repository's .git folder")
+	}
+	return rel, nil
 }
 
 func (l link) path() string { return join(l.parent.Path, l.name) }

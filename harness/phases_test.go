@@ -246,6 +246,21 @@ func TestLoad_RefusesASwappedDocument(t *testing.T) {
 	}
 }
 
+// The metadata of a repository may contain a password, and is not content of a harness.
+func TestLoad_RefusesLinksToGit(t *testing.T) {
+	t.Parallel()
+	dir := write(t, map[string]string{"HARNESS.md": selfText, ".git/config": "url = https://secret@example.com\n", "references/r.md": summaryText("r")})
+	for name, to := range map[string]string{"references/config": "../.git/config", "references/repository": "../.git"} {
+		if err := os.Symlink(filepath.FromSlash(to), filepath.Join(dir, filepath.FromSlash(name))); err != nil {
+			testenv.Skip(t, "symlinks need a privilege here: "+err.Error())
+		}
+	}
+	d := openDesk(t, dir)
+	for _, p := range []string{"config", "repository/config", "repository"} {
+		d.refuses("harness_path_not_found", "load_reference", p)
+	}
+}
+
 // req: D-009, D-011, D-019
 func TestGroupsGiveTheirSummary(t *testing.T) {
 	t.Parallel()

@@ -63,6 +63,15 @@ func (s *Source) skips(name string) bool {
 	return slices.ContainsFunc(s.opt.Skip, func(k string) bool { return strings.EqualFold(k, name) })
 }
 
+// hides reports whether a path below a skill is in a folder that is not part of the skill. dir
+// reports whether the path is a folder itself.
+func (s *Source) hides(rel string, dir bool) bool {
+	if !dir {
+		rel, _ = path.Split(rel)
+	}
+	return slices.ContainsFunc(strings.Split(rel, "/"), s.skips)
+}
+
 var errHardLink = errors.New("the file has another hard link, which may be outside")
 
 func (b *bundle) openFile(file string) (*confine.File, error) {
@@ -100,8 +109,14 @@ func (b *bundle) resolve(rel string) (target, error) {
 		return target{}, &confine.Error{Op: "resolve", Path: rel, Code: confine.Changed, Err: fmt.Errorf("%s is now a different folder", location)}
 	}
 	t, err := b.at.target(filepath.Join(location, filepath.FromSlash(rel)))
-	if _, within := inside(filepath.FromSlash(b.node.rel), filepath.FromSlash(t.rel)); err == nil && rel != b.name && (t.at != b.node.at || !within) {
+	below, within := inside(filepath.FromSlash(b.node.rel), filepath.FromSlash(t.rel))
+	switch {
+	case err != nil:
+		return t, err
+	case within && t.at == b.node.at && b.s.hides(below, t.dir):
+		return target{dir: t.dir}, errHidden
+	case rel != b.name && (t.at != b.node.at || !within):
 		return target{dir: t.dir}, errOutside // a skill's files are the ones in its folder
 	}
-	return t, err
+	return t, nil
 }

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 
 	"metier"
@@ -84,6 +86,10 @@ type target struct {
 
 var errOutside = &confine.Error{Op: "resolve", Code: confine.Outside, Err: errors.New("a symlink leaves the root")}
 
+// errHidden is the error for a link to files that are not part of a skill, although they are below
+// the root: a repository's configuration may contain a password.
+var errHidden = &confine.Error{Op: "resolve", Code: confine.Outside, Err: errors.New("a symlink leads to a folder that is not part of a skill")}
+
 // target follows the links of a host path. The result may change at any moment. Opening it through
 // the anchor then fails and never escapes. For a path outside, the error reveals only whether it is
 // a folder (dir is set).
@@ -101,6 +107,9 @@ func (a *anchors) target(path string) (target, error) {
 	t := target{real: real, dir: err == nil && fi.IsDir()}
 	for i := range 1 + len(a.more) {
 		if rel, ok := inside(a.get(i).path, real); ok {
+			if slices.ContainsFunc(strings.Split(rel, "/"), func(name string) bool { return strings.EqualFold(name, ".git") }) {
+				return target{real: t.real, dir: t.dir}, errHidden
+			}
 			t.at, t.rel = i, rel
 			return t, nil
 		}

@@ -421,6 +421,80 @@ func TestOpen_SwappedForALinkToAnAllowedRoot(t *testing.T) {
 	}
 }
 
+// Each listed file can be opened. Folders that are not part of a skill are left out and reported, in
+// any case and as links.
+//
+// req: A-043
+func TestManifest_ListsWhatCanBeOpened(t *testing.T) {
+	t.Parallel()
+	dir := base(t)
+	greet := skill(t, dir, "root/greet")
+	for _, name := range []string{"notes/a.md", "node_modules/b.js", "Node_Modules/c.js", ".GitHub/d.yml", ".github/e.yml", ".git/config"} {
+		put(t, greet, name, "x")
+	}
+	for name, to := range map[string]string{".archive": "notes", "settings": ".git/config", "repository": ".git", "module": "node_modules", "main": "node_modules/b.js", "workflow": ".github/e.yml", "again.md": "notes/a.md"} {
+		link(t, filepath.FromSlash(to), filepath.Join(greet, name))
+	}
+	b := sourcetest.Open(t, open(t, filepath.Join(dir, "root"), &local.Options{Symlinks: settings.SymlinksInBounds}), "greet")
+	m, err := b.Manifest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, left []string
+	for _, f := range m.Files {
+		r, err := b.Open(t.Context(), f.Path)
+		if err != nil {
+			t.Errorf("%s is listed: %v", f.Path, err)
+			continue
+		}
+		r.Close()
+		got = append(got, f.Path)
+	}
+	for _, d := range m.Diagnostics {
+		left = append(left, d.Code+" "+filepath.Base(d.Path))
+	}
+	if d := cmp.Diff([]string{"SKILL.md", "again.md", "notes/a.md"}, got); d != "" {
+		t.Errorf("files (-want +got):\n%s", d)
+	}
+	const skipped, outside = "resource-folder-skipped ", "skill-resource-outside-root "
+	want := []string{skipped + ".GitHub", skipped + ".archive", skipped + ".git", skipped + ".github", skipped + "Node_Modules", outside + "main", outside + "module", skipped + "node_modules",
+		outside + "repository", outside + "settings", outside + "workflow"}
+	if d := cmp.Diff(want, left); d != "" {
+		t.Errorf("left out (-want +got):\n%s", d)
+	}
+	for _, name := range []string{"settings", "repository/config", "module/b.js", "main", "workflow"} {
+		_, err := b.Open(t.Context(), name)
+		if d := cmp.Diff("resource_outside_root", metier.CodeOf(err)); d != "" {
+			t.Errorf("%s: code (-want +got):\n%s", name, d)
+		}
+	}
+}
+
+// The metadata of a repository may contain a password. No SKILL.md and no skill is a link to it.
+//
+// req
+func TestList_RefusesLinksToGit(t *testing.T) {
+	t.Parallel()
+	dir := base(t)
+	skill(t, dir, "good")
+	put(t, dir, ".git/config", "[remote]\nurl = https://secret@example.com\n")
+	skill(t, dir, ".git/inner")
+	link(t, filepath.Join("..", ".git", "config"), filepath.Join(dir, "bad/SKILL.md"))
+	link(t, filepath.Join(".git", "inner"), filepath.Join(dir, "linked"))
+	s := open(t, dir, &local.Options{Symlinks: settings.SymlinksInBounds})
+	want(t, outcome(t, s), "bad unusable escaped skill-outside-root", "good", "linked unusable escaped skill-scan-outside-root")
+	for _, place := range []string{"bad", "linked"} {
+		b, err := s.Open(t.Context(), place)
+		if err == nil {
+			_, err = b.Open(t.Context(), "SKILL.md")
+			b.Close()
+		}
+		if d := cmp.Diff("resource_outside_root", metier.CodeOf(err)); d != "" {
+			t.Errorf("%s: code (-want +got):\n%s", place, d)
+		}
+	}
+}
+
 // Files that are too large to be read at once are described like small ones.
 //
 // req

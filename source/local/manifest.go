@@ -3,6 +3,7 @@ package local
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -161,7 +162,7 @@ func (x *index) list(p place) (dirs []place) {
 			}
 		case e.Type&fs.ModeDir == 0:
 			x.note(skillmd.Warning, "unreadable-skill-resource", c.loc, "ignored: not a regular file")
-		case slices.Contains(x.s.opt.Skip, e.Name):
+		case x.s.skips(e.Name):
 			x.note(skillmd.Advice, "resource-folder-skipped", c.loc, "ignored: folders with this name are not part of a skill")
 		case strings.Count(c.path, "/")+1 > x.s.opt.MaxResourceDepth:
 			x.note(skillmd.Warning, "max-depth-exceeded", c.loc, fmt.Sprintf("the folder is left out: it is deeper than %d", x.s.opt.MaxResourceDepth))
@@ -191,10 +192,18 @@ func (x *index) follow(round []string) (dirs []place) {
 			continue
 		}
 		t, err := x.resolve(path)
+		if err == nil && t.dir && x.s.skips(filepath.Base(loc)) {
+			x.note(skillmd.Advice, "resource-folder-skipped", loc, "ignored: folders with this name are not part of a skill")
+			continue
+		}
 		switch confine.CodeOf(err) {
 		case "":
 		case confine.Outside:
-			x.note(skillmd.Error, "skill-resource-outside-root", loc, "left out: the symlink leaves the skill's folder")
+			why := "the symlink leaves the skill's folder"
+			if errors.Is(err, errHidden) {
+				why = "the symlink leads to a folder that is not part of a skill"
+			}
+			x.note(skillmd.Error, "skill-resource-outside-root", loc, "left out: "+why)
 			continue
 		default:
 			x.note(skillmd.Warning, "unresolvable-skill-resource", loc, "left out: the symlink leads nowhere, or in a circle")

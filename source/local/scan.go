@@ -348,7 +348,11 @@ func (sc *scan) linkedHead(n node, h metier.Head, w *worker) (metier.Head, error
 	switch confine.CodeOf(err) {
 	case "":
 	case confine.Outside:
-		b := sc.bad(h, "skill-outside-root", h.FileName+" is a symlink that leaves the root")
+		detail := h.FileName + " is a symlink that leaves the root"
+		if errors.Is(err, errHidden) {
+			detail = h.FileName + " is a symlink to a file of a repository's .git folder"
+		}
+		b := sc.bad(h, "skill-outside-root", detail)
 		b.Escaped = true
 		return b, nil
 	default:
