@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"metier"
@@ -131,7 +132,7 @@ func filesBelow(d *confine.Dir, dir string, most int) (out []string, cut bool) {
 			if rel != "" {
 				name = rel + "/" + e.Name
 			}
-			if _, err := confine.Clean(name); err != nil || e.Name == ".git" {
+			if _, err := confine.Clean(name); err != nil || inGit(e.Name) {
 				continue
 			}
 			switch {
@@ -147,5 +148,6 @@ func filesBelow(d *confine.Dir, dir string, most int) (out []string, cut bool) {
 		}
 	}
 	walk(dir, "", 0)
+	slices.Sort(out) // a walk goes by folders
 	return out, cut
 }

@@ -218,7 +218,13 @@ func (h *Harness) skip(name string) bool {
 	if h.v2() {
 		return strings.HasPrefix(name, ".")
 	}
-	return name == ".git"
+	return inGit(name)
+}
+
+// inGit reports whether a path is in a repository's .git folder. Case is ignored,
+// because some file systems are case-insensitive.
+func inGit(p string) bool {
+	return slices.ContainsFunc(strings.Split(p, "/"), func(name string) bool { return strings.EqualFold(name, ".git") })
 }
 
 // described reports whether a document can have a description: only Markdown can.

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"metier/internal/confine"
@@ -51,7 +50,7 @@ func (r *reader) target(at string) (string, error) {
 		return outside("the link leads out of the harness")
 	}
 	rel = filepath.ToSlash(rel)
-	if slices.ContainsFunc(strings.Split(rel, "/"), func(name string) bool { return strings.EqualFold(name, ".git") }) {
+	if inGit(rel) {
 		return outside("the link leads to a repository's .git folder")
 	}
 	return rel, nil

@@ -261,6 +261,26 @@ func TestLoad_RefusesLinksToGit(t *testing.T) {
 	}
 }
 
+// The files of an opaque leaf are listed in the order of their bytes. A repository in it is not part
+// of it.
+//
+// req: A-042
+func TestLeaf_ListsItsFilesInTheOrderOfTheirBytes(t *testing.T) {
+	t.Parallel()
+	dir := write(t, map[string]string{"HARNESS.md": selfText, ".leaf-detectors": detect, "kb/leaf/.harnessleaf": "", "kb/leaf/a/z.md": "z", "kb/leaf/a/é.md": "e", "kb/leaf/a-b": "ab", "kb/leaf/a.md": "a",
+		"kb/leaf/B.md": "b", "kb/leaf/.git/config": "url = https://secret@example.com\n", "kb/leaf/.GIT/config": "url = https://secret@example.com\n"})
+	d := openDesk(t, dir)
+	want := "Files of kb/leaf:\n- kb/leaf/B.md (1 bytes)\n- kb/leaf/a-b (2 bytes)\n- kb/leaf/a.md (1 bytes)\n- kb/leaf/a/z.md (1 bytes)\n- kb/leaf/a/é.md (1 bytes)\n"
+	if diff := cmp.Diff(want, d.call("load_content", "kb/leaf").Text()); diff != "" {
+		t.Errorf("list (-want +got):\n%s", diff)
+	}
+	for _, p := range []string{"kb/leaf/.git/config", "kb/leaf/.GIT/config"} {
+		if diff := cmp.Diff("resource_not_found", d.call("load_content", p).Code()); diff != "" {
+			t.Errorf("%s: code (-want +got):\n%s", p, diff)
+		}
+	}
+}
+
 // req: D-009, D-011, D-019
 func TestGroupsGiveTheirSummary(t *testing.T) {
 	t.Parallel()
