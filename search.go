@@ -289,13 +289,13 @@ func limitSchema() map[string]any {
 
 // decodeLimited reads arguments of which one is a number of results.
 func decodeLimited(raw json.RawMessage, into any, limit *int) error {
+	*limit = resultsDefault
 	if err := DecodeArgs(raw, into); err != nil {
 		return err
 	}
-	if *limit < 0 || *limit > resultsMost {
+	if *limit < 1 || *limit > resultsMost {
 		return InvalidArguments("limit is not a number from 1 to %d", resultsMost)
 	}
-	*limit = cmp.Or(*limit, resultsDefault)
 	return nil
 }
 

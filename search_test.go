@@ -192,7 +192,7 @@ func TestSearchToolFindsWhatTheCatalogLeavesOut(t *testing.T) {
 			t.Errorf("%v: %q", a, o.Code())
 		}
 	}
-	for _, a := range []args{{}, {"query": "x", "limit": 51}, {"query": "x", "limit": -1}, {"query": "x", "more": 1}, {"query": 1}} {
+	for _, a := range []args{{}, {"query": "x", "limit": 51}, {"query": "x", "limit": -1}, {"query": "x", "limit": 0}, {"query": "x", "more": 1}, {"query": 1}} {
 		if o := w.model("search_skills", a); o.Code() == "" {
 			t.Errorf("%v is taken: %s", a, o.Text())
 		}
