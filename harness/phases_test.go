@@ -268,13 +268,16 @@ func TestLoad_RefusesLinksToGit(t *testing.T) {
 func TestLeaf_ListsItsFilesInTheOrderOfTheirBytes(t *testing.T) {
 	t.Parallel()
 	dir := write(t, map[string]string{"HARNESS.md": selfText, ".leaf-detectors": detect, "kb/leaf/.harnessleaf": "", "kb/leaf/a/z.md": "z", "kb/leaf/a/é.md": "e", "kb/leaf/a-b": "ab", "kb/leaf/a.md": "a",
-		"kb/leaf/B.md": "b", "kb/leaf/.git/config": "url = https://secret@example.com\n", "kb/leaf/.GIT/config": "url = https://secret@example.com\n"})
+		"kb/leaf/B.md": "b", "kb/leaf/.git/config": "url = https://secret@example.com\n", "kb/other/.harnessleaf": "", "kb/other/.GIT/config": "url = https://secret@example.com\n"})
 	d := openDesk(t, dir)
+	if diff := cmp.Diff("Files of kb/other:\nIt is empty.\n", d.call("load_content", "kb/other").Text()); diff != "" {
+		t.Errorf("list of a leaf with a repository (-want +got):\n%s", diff)
+	}
 	want := "Files of kb/leaf:\n- kb/leaf/B.md (1 bytes)\n- kb/leaf/a-b (2 bytes)\n- kb/leaf/a.md (1 bytes)\n- kb/leaf/a/z.md (1 bytes)\n- kb/leaf/a/é.md (1 bytes)\n"
 	if diff := cmp.Diff(want, d.call("load_content", "kb/leaf").Text()); diff != "" {
 		t.Errorf("list (-want +got):\n%s", diff)
 	}
-	for _, p := range []string{"kb/leaf/.git/config", "kb/leaf/.GIT/config"} {
+	for _, p := range []string{"kb/leaf/.git/config", "kb/other/.GIT/config"} {
 		if diff := cmp.Diff("resource_not_found", d.call("load_content", p).Code()); diff != "" {
 			t.Errorf("%s: code (-want +got):\n%s", p, diff)
 		}

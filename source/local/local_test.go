@@ -429,10 +429,10 @@ func TestManifest_ListsWhatCanBeOpened(t *testing.T) {
 	t.Parallel()
 	dir := base(t)
 	greet := skill(t, dir, "root/greet")
-	for _, name := range []string{"notes/a.md", "node_modules/b.js", "Node_Modules/c.js", ".GitHub/d.yml", ".github/e.yml", ".git/config"} {
+	for _, name := range []string{"notes/a.md", "node_modules/b.js", ".GitHub/c.yml", ".git/config"} {
 		put(t, greet, name, "x")
 	}
-	for name, to := range map[string]string{".archive": "notes", "settings": ".git/config", "repository": ".git", "module": "node_modules", "main": "node_modules/b.js", "workflow": ".github/e.yml", "again.md": "notes/a.md"} {
+	for name, to := range map[string]string{".archive": "notes", "settings": ".git/config", "repository": ".git", "module": "node_modules", "main": "node_modules/b.js", "workflow": ".GitHub/c.yml", "again.md": "notes/a.md"} {
 		link(t, filepath.FromSlash(to), filepath.Join(greet, name))
 	}
 	b := sourcetest.Open(t, open(t, filepath.Join(dir, "root"), &local.Options{Symlinks: settings.SymlinksInBounds}), "greet")
@@ -457,7 +457,7 @@ func TestManifest_ListsWhatCanBeOpened(t *testing.T) {
 		t.Errorf("files (-want +got):\n%s", d)
 	}
 	const skipped, outside = "resource-folder-skipped ", "skill-resource-outside-root "
-	want := []string{skipped + ".GitHub", skipped + ".archive", skipped + ".git", skipped + ".github", skipped + "Node_Modules", outside + "main", outside + "module", skipped + "node_modules",
+	want := []string{skipped + ".GitHub", skipped + ".archive", skipped + ".git", outside + "main", outside + "module", skipped + "node_modules",
 		outside + "repository", outside + "settings", outside + "workflow"}
 	if d := cmp.Diff(want, left); d != "" {
 		t.Errorf("left out (-want +got):\n%s", d)
