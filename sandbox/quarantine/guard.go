@@ -147,7 +147,7 @@ func (g *guard) look(stop func()) {
 				return
 			}
 			if e.Has(fsnotify.Chmod) {
-				g.restore()
+				g.restore(e.Name)
 				continue
 			}
 			if !g.names[strings.ToLower(filepath.Base(e.Name))] {
@@ -172,9 +172,19 @@ func (g *guard) look(stop func()) {
 	}
 }
 
-// restore gives folders back their permissions.
-func (g *guard) restore() {
-	restored, err := g.modes.restore(g.root, nil)
+// restore gives folders back their permissions: the one at a host path, or all for "". It must be
+// fast for one path: a program can cause an event for each change of a file, ahead of others.
+func (g *guard) restore(at string) {
+	changed := g.modes
+	if at != "" {
+		dir, err := filepath.Rel(g.host, at)
+		mode, is := g.modes[filepath.ToSlash(dir)]
+		if err != nil || !is {
+			return
+		}
+		changed = modes{filepath.ToSlash(dir): mode}
+	}
+	restored, err := changed.restore(g.root, nil)
 	g.err = errors.Join(g.err, err)
 	for _, dir := range restored {
 		if !slices.Contains(g.restored, dir) {
@@ -262,7 +272,7 @@ func (g *guard) close() ([]sandbox.Quarantined, error) {
 		<-g.ended
 		g.err = errors.Join(g.err, err)
 	}
-	g.restore()
+	g.restore("")
 	err := g.check()
 	if err != nil || len(g.moved) == 0 {
 		err = errors.Join(g.err, err)
