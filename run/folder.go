@@ -165,7 +165,14 @@ func (f *Folder) openRoot() error {
 		return fault("open", f.dir, err)
 	}
 	defer top.Close()
-	f.root, err = top.OpenRoot(rel)
+	if f.root, err = top.OpenRoot(rel); err != nil {
+		return fault("open", f.dir, err)
+	}
+	there, err := top.Lstat(rel)
+	opened, openedErr := f.root.Stat(".")
+	if err = errors.Join(err, openedErr); err == nil && !os.SameFile(there, opened) { // a link, made since
+		return wrong(metier.Denied, CodeFolderBad, f.dir, "remove it; a run has its own folder", "%s is not a folder", f.dir)
+	}
 	return fault("open", f.dir, err)
 }
 

@@ -159,6 +159,26 @@ func TestLinksInAFolderAreRefused(t *testing.T) {
 	}
 }
 
+// A link that takes the place of a run's folder does not lead to the heads of another run, which
+// would be removed with it.
+func TestKnown_DoesNotFollowLinks(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		testenv.Skip(t, "symlinks need a privilege on windows")
+	}
+	root, o := t.TempDir(), &run.Options{StateDir: t.TempDir()}
+	f, a := create(t, root, "victim", o)
+	a.open("cli-preload")
+	ok(t, f.Close())
+	ok(t, os.Symlink("victim", filepath.Join(root, "planted")))
+	if run.Known(root, "planted", o) {
+		t.Error("the link has the heads of what it leads to")
+	}
+	if !run.Known(root, "victim", o) {
+		t.Error("the run has no heads")
+	}
+}
+
 // A link between the folder of a run and Top, which may have been made after a check, leads nowhere.
 func TestOpen_NoLinkLeadsOutOfTop(t *testing.T) {
 	t.Parallel()

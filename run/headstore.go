@@ -84,13 +84,19 @@ func Known(root, id string, o *Options) bool {
 	return err == nil && info.Size() > 0
 }
 
+// headsFile returns the path of the file of heads. It is that of the folder's name below Top, so a
+// link there does not lead to the heads of another run.
 func (f *Folder) headsFile() (string, error) {
-	abs, err := filepath.Abs(f.dir)
+	top, topErr := filepath.Abs(f.Top())
+	dir, err := filepath.Abs(f.dir)
+	if err = errors.Join(topErr, err); err != nil {
+		return "", fault("open", f.dir, err)
+	}
+	rel, err := filepath.Rel(top, dir)
 	if err != nil {
 		return "", fault("open", f.dir, err)
 	}
-	abs = resolved(abs)
-	return filepath.Join(f.opt.StateDir, "heads", fmt.Sprintf("%x.jsonl", sha256.Sum256([]byte(abs)))), nil
+	return filepath.Join(f.opt.StateDir, "heads", fmt.Sprintf("%x.jsonl", sha256.Sum256([]byte(filepath.Join(resolved(top), rel))))), nil
 }
 
 // resolved resolves the symlinks in the part of path that exists.

@@ -34,7 +34,7 @@ func Remove(ctx context.Context, root, id string, o *Options, noted func(record.
 	if err != nil {
 		return errors.Join(err, f.shut())
 	}
-	err = noted(lastHead(ctx, root, id))
+	err = noted(f.lastHead(ctx))
 	if err := errors.Join(err, f.shut()); err != nil { // some systems move no folder that has an open file
 		return fault("remove", f.dir, err)
 	}
@@ -56,14 +56,15 @@ func Remove(ctx context.Context, root, id string, o *Options, noted func(record.
 	return fault("remove", gone, os.RemoveAll(gone))
 }
 
-func lastHead(ctx context.Context, root, id string) record.Head {
-	f, err := Look(root, id, nil)
+// lastHead returns the head of a log that is what was written, or zero.
+func (f *Folder) lastHead(ctx context.Context) record.Head {
+	look, err := Look(filepath.Dir(f.dir), f.id, &f.opt)
 	if err != nil {
 		return record.Head{}
 	}
-	defer f.Close()
-	head, err := f.Log().Head(ctx)
-	if err != nil {
+	defer look.Close()
+	head, err := look.Log().Head(ctx)
+	if err = errors.Join(err, look.VerifyHead(ctx)); err != nil {
 		return record.Head{}
 	}
 	return head

@@ -43,7 +43,7 @@ func (f *Folder) tied(_ context.Context, en record.Entry) (*record.Child, error)
 // child returns the folder of a child run for reading, not yet opened.
 func (f *Folder) child(id string) *Folder {
 	o := f.opt
-	o.Secrets = nil
+	o.Secrets, o.Top = nil, f.Top()
 	return &Folder{id: id, dir: filepath.Join(f.Children(), id), opt: o, readOnly: true}
 }
 
