@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 
 	"metier"
 	"metier/config"
@@ -189,28 +188,18 @@ func (r *Run) programs() []metier.Tool {
 	}
 	o := exectool.Options{Sandbox: reported{r.sandbox, r}, Limits: r.limits, AcceptLevel: r.anyLevel, Exec: r.settings.Exec, Name: r.settings.Tools.Script,
 		View: r.view, Run: id, Hosts: r.launch.Hosts, Egress: r.e.o.Egress, Host: r.exact, Secrets: r.issued.out(r.e.scriptSecrets(r.op.Secrets)), Output: r.hooks.Output, Logger: r.logger()}
-	o.Current = r.current()
-	o.Workspace = o.Current()
+	o.Current = r.current
+	o.Workspace = r.e.sandboxed(r.launch, r.protected, r.op.Secrets)
 	if r.launch.harnessed() {
 		o.ByPath = harness.Script
 	}
 	return exectool.Tools(o)
 }
 
-// current returns the workspace as programs currently see it. It changes only with projects below
-// it in which other processes run metier.
-func (r *Run) current() func() *sandbox.Workspace {
-	var mu sync.Mutex
-	dirs := r.e.projectDirs(r.launch.Workspace, r.launch.Cwd)
-	w := r.e.sandboxed(r.launch, r.protected, r.op.Secrets)
-	return func() *sandbox.Workspace {
-		mu.Lock()
-		defer mu.Unlock()
-		if now := r.e.projectDirs(r.launch.Workspace, r.launch.Cwd); !slices.Equal(now, dirs) {
-			dirs, w = now, r.e.sandboxed(r.launch, r.e.protected(r.launch, r.op, r.settings.Operator.Discover, nil), r.op.Secrets)
-		}
-		return w
-	}
+// current returns the workspace as programs see it now. Projects below it, submodules, and links in
+// skills folders may have been added since the run started.
+func (r *Run) current() *sandbox.Workspace {
+	return r.e.sandboxed(r.launch, r.e.protected(r.launch, r.op, r.settings.Operator.Discover, r.links), r.op.Secrets)
 }
 
 // sandboxed returns the workspace as programs see it. Protected paths are read-only, and records

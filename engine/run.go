@@ -44,6 +44,7 @@ type Run struct {
 	from     string // what the user works with
 
 	shared    *Skills // of other runs too; nil: the run lists its skills itself
+	links     *Skills // shared, or only what linked found
 	snapshot  *metier.Snapshot
 	disk      *metier.Snapshot // the skills as they are on disk; a record may bind the session to earlier ones
 	protected []string         // no tool and no program writes these
@@ -128,7 +129,10 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 		}
 		r.noteApprovals()
 	}
-	r.protected = e.protected(l, r.op, s.Operator.Discover, r.shared)
+	if r.links = r.shared; r.links == nil {
+		r.links = &Skills{links: map[string][]string{}}
+	}
+	r.protected = e.protected(l, r.op, s.Operator.Discover, r.links)
 	r.workspace, err = filetool.OpenWorkspace(l.Workspace, &filetool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: e.Env.Home(), Protected: r.protected, Denied: e.closed(l, r.op.Secrets)})
 	if err != nil {
 		return nil, err
