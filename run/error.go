@@ -37,6 +37,7 @@ const (
 	CodeDisagree     = "artifacts_disagree" // what two files say of a skill does not fit
 	CodeStale        = "artifact_stale"     // a file is what an earlier log said
 	CodeNoHeads      = "heads_missing"      // no heads are kept for this folder
+	CodeRenamed      = "run_renamed"        // the folder does not have the name that it had when the run was recorded
 	CodeHeadsBad     = "heads_damaged"      // the file of heads has lines that are none
 	CodeHeadsOpen    = "heads_writable"     // another user can write the recorded heads
 	CodeState        = "state_unwritable"   // heads cannot be kept where they should

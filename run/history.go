@@ -46,6 +46,16 @@ func recall(ctx context.Context, id string, log record.Log) (*history, error) {
 	return h, nil
 }
 
+// recorded returns the ID that the run had when it was recorded.
+func (h *history) recorded() string {
+	for _, f := range h.facts {
+		if e, is := f.event.(event.SessionOpened); is {
+			return e.Session
+		}
+	}
+	return h.id
+}
+
 func (h *history) add(en record.Entry) error {
 	e, err := event.Decode(en)
 	f := fact{Entry: en, event: e}

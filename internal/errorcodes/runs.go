@@ -50,6 +50,7 @@ var records = []Code{
 	{"run_unverified", "drift", "The run's record fails verification, so it is not exported.", "Check it with 'metier audit verify'."},
 	{"run_start_missing", "", "The log contains turns from a run, but the start of the run is missing.", "Start a new run."},
 	{"heads_mismatch", "drift", "The log differs from its recorded head.", "Check it with 'metier audit verify'."},
+	{"run_renamed", "", "The folder of the record does not have the name that it had when the run was recorded: it is a copy or was renamed.", "Give it its name back."},
 	{"heads_missing", "", "There is no head for this record outside the workspace.", ""},
 	{"heads_damaged", "", "The file that holds the recorded heads has invalid lines.", "Check who writes to the state folder."},
 	{"heads_writable", "denied", "Other users can write to the recorded heads.", "Change the state folder's permissions."},
