@@ -128,6 +128,9 @@ func (a *app) runMain(c *cobra.Command, f runFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := a.checkResult(resultJSON); err != nil {
+		return err
+	}
 	var plans []*engine.Plan
 	for _, q := range requests {
 		p, err := a.engine().Plan(ctx, q)

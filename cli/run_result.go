@@ -85,13 +85,16 @@ func (a *app) finishRun(f runFlags, rs []result, work error) error {
 			return err
 		}
 		file = a.env.Path(file)
-		if dir := filepath.Dir(file); engine.LeadsOut(rs[0].workspace, dir) {
-			err = fmt.Errorf("a symbolic link in the workspace leads out of it, to %s", confine.RealPathOfExisting(dir))
-		} else {
-			err = atomicfile.Write(file, append(b, '\n'), 0o644)
+		real, _, err := atomicfile.Target(file)
+		switch {
+		case err != nil:
+		case engine.LeadsOut(rs[0].workspace, file, real):
+			err = fmt.Errorf("a symbolic link in the workspace leads out of it, to %s", real)
+		default:
+			err = atomicfile.Put(file, append(b, '\n'), 0o644)
 		}
 		if err != nil {
-			work = errors.Join(work, &metier.Error{Op: "result", Path: file, Kind: metier.Unavailable, Code: "result_unwritable", Hint: "give another file with --result-json", Err: err})
+			work = errors.Join(work, resultFault(file, err))
 		}
 	}
 	err := a.put(oneOrMany(rs), func() {
@@ -106,6 +109,21 @@ func (a *app) finishRun(f runFlags, rs []result, work error) error {
 		return err
 	}
 	return a.failOn(f.failOn, rs)
+}
+
+// checkResult fails if the file for the result cannot be written.
+func (a *app) checkResult(file string) error {
+	if file == "" {
+		return nil
+	}
+	if err := a.checkOutput(file); err != nil {
+		return resultFault(a.env.Path(file), err)
+	}
+	return nil
+}
+
+func resultFault(file string, err error) error {
+	return &metier.Error{Op: "result", Path: file, Kind: metier.Unavailable, Code: "result_unwritable", Hint: "give another file with --result-json", Err: err}
 }
 
 // failOn returns the error that --fail-on requires for completed runs, if any.
@@ -194,10 +212,15 @@ func (a *app) named(r result) string {
 	if filepath.Dir(confine.RealPathOfExisting(r.Dir)) != filepath.Join(confine.RealPathOfExisting(a.Dir), ".metier", "runs") {
 		what = r.Dir
 	}
-	if strings.ContainsAny(what, " \t\"'$&;()<>|*?\\") {
-		what = "'" + strings.ReplaceAll(what, "'", `'\''`) + "'"
+	return shellWord(what)
+}
+
+// shellWord quotes a word of a command if a shell would interpret it.
+func shellWord(s string) string {
+	if s == "" || strings.ContainsAny(s, " \t\"'$&;()<>|*?\\") {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 	}
-	return what
+	return s
 }
 
 // resumable adds to an error of the record or of the disk how to resume the run once the cause is
@@ -219,7 +242,7 @@ func (a *app) resumable(id, dir string, err error) error {
 
 // hintOf returns the hint for a run that is not done.
 func (a *app) hintOf(r result) string {
-	again, show := a.again(r), "metier runs show "+r.Run
+	again, show := a.again(r), "metier runs show "+a.named(r)
 	switch r.Code {
 	case "model_auth", "model_forbidden":
 		return "check the provider's key; then continue with: " + again

@@ -270,12 +270,17 @@ func (a *app) putExport(id, out string, b []byte) error {
 		_, err := a.Out.Write(b)
 		return err
 	}
-	if err := atomicfile.Write(a.env.Path(out), b, 0o644); err != nil {
-		return &metier.Error{Op: "export", Path: out, Kind: metier.Unavailable, Code: "export_unwritable", Hint: "give a file in a folder that exists and can be written to with -o", Err: err}
+	err := errOutput
+	if !a.isOutput(a.env.Path(out)) {
+		err = atomicfile.Put(a.env.Path(out), b, 0o644)
+	}
+	if err != nil {
+		hint := "give a file in a folder that exists and can be written to with -o, or -o - for standard output"
+		return &metier.Error{Op: "export", Path: out, Kind: metier.Unavailable, Code: "export_unwritable", Hint: hint, Err: err}
 	}
 	if a.json {
 		return a.document(map[string]any{"run": id, "file": a.env.Path(out), "bytes": len(b)})
 	}
-	_, err := fmt.Fprintf(a.Out, "run %s is in %s (%s bytes)\n", id, oneLine(out), plural.Thousands(int64(len(b))))
+	_, err = fmt.Fprintf(a.Out, "run %s is in %s (%s bytes)\n", id, oneLine(out), plural.Thousands(int64(len(b))))
 	return err
 }

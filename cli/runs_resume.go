@@ -34,6 +34,9 @@ func (a *app) resume(ctx context.Context, c *cobra.Command, f runFlags) error {
 	if stray != nil {
 		return stray
 	}
+	if err := a.checkResult(f.resultJSON); err != nil {
+		return err
+	}
 	root, id, err := a.findRun(runPlace{f.workspace, f.artifacts}, f.resume)
 	if err != nil {
 		return err

@@ -83,10 +83,10 @@ func (w ways) inWorkspace(workspace, p string) (out []string) {
 	return out
 }
 
-// LeadsOut reports whether a path enters the workspace and leaves it through a symbolic link. A
-// program may have created such a link.
-func LeadsOut(workspace, p string) bool {
-	return len(ways{}.inWorkspace(workspace, p)) > 0 && !confine.Within(workspace, p)
+// LeadsOut reports whether the path p enters the workspace and leaves it through a symbolic link, on
+// the way to the file real. A program may have created such a link.
+func LeadsOut(workspace, p, real string) bool {
+	return len(ways{}.inWorkspace(workspace, p)) > 0 && !confine.Within(workspace, real)
 }
 
 // linkedSkills returns the symbolic links below a folder of skills that lead to skills elsewhere in

@@ -1,0 +1,78 @@
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// ErrNoReader is returned for a named pipe that no process reads.
+var ErrNoReader = errors.New("no process reads this pipe")
+
+// mostLinks is how many symbolic links are followed at the end of a path.
+const mostLinks = 40
+
+// Put writes data to a file that a user named. It replaces a regular file as [Write] does, and
+// creates a missing one. A symbolic link stays, and the file that it leads to is replaced. Data for
+// a device or a named pipe is written to it. It fails for a folder, for a socket, and for a named
+// pipe that no process reads.
+func Put(path string, data []byte, perm fs.FileMode) error {
+	real, mode, err := Target(path)
+	if err != nil {
+		return err
+	}
+	if mode.IsRegular() {
+		return Write(real, data, perm)
+	}
+	flag := os.O_WRONLY
+	if mode&fs.ModeNamedPipe != 0 {
+		flag |= syscall.O_NONBLOCK // without it, opening a pipe without a reader blocks
+	}
+	f, err := os.OpenFile(real, flag, 0)
+	if errors.Is(err, syscall.ENXIO) && mode&fs.ModeNamedPipe != 0 {
+		return fmt.Errorf("write %s: %w", path, ErrNoReader)
+	}
+	if err != nil {
+		return err
+	}
+	return fill(f, data, false)
+}
+
+// Target returns the file that [Put] writes for a path, and its type, which is 0 for a missing
+// file. It follows symbolic links. It fails for a folder, a socket, and a missing folder.
+func Target(path string) (real string, mode fs.FileMode, err error) {
+	at := path
+	for range mostLinks {
+		info, err := os.Stat(at)
+		switch {
+		case err == nil && info.IsDir():
+			return "", 0, fmt.Errorf("write %s: it is a folder", path)
+		case err == nil && info.Mode()&fs.ModeSocket != 0:
+			return "", 0, fmt.Errorf("write %s: it is a socket", path)
+		case err == nil && !info.Mode().IsRegular():
+			return at, info.Mode().Type(), nil
+		case err == nil:
+			real, err := filepath.EvalSymlinks(at)
+			return real, 0, err
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", 0, err
+		}
+		dir, err := filepath.EvalSymlinks(filepath.Dir(at))
+		if err != nil {
+			return "", 0, err
+		}
+		at = filepath.Join(dir, filepath.Base(at))
+		to, err := os.Readlink(at)
+		if err != nil {
+			return at, 0, nil
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(dir, to)
+		}
+		at = to
+	}
+	return "", 0, &fs.PathError{Op: "write", Path: path, Err: syscall.ELOOP}
+}
