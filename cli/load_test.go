@@ -47,7 +47,7 @@ func loaded(t testing.TB, dir, script string) (*app, *engine.Plan) {
 	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a := newApp([]string{"HOME=" + filepath.Join(dir, "home"), "METIER_CONFIG=" + filepath.Join(dir, "none.yaml")},
+	a := newApp([]string{"HOME=" + filepath.Join(dir, "home"), "METIER_CONFIG=" + os.DevNull},
 		IO{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Dir: ws})
 	a.json = true // no progress
 	p, err := a.engine().Plan(t.Context(), engine.Request{Workspace: ws, Roots: []string{"skills"}, Prompt: "Greet.", Model: "scripted:" + path, Artifacts: filepath.Join(dir, "runs"), Batch: true})

@@ -32,7 +32,7 @@ func TestARunOfSeveralTurnsWithEachProvider(t *testing.T) {
 				t.Fatal(err)
 			}
 			upper := strings.ToUpper(name)
-			env := []string{"HOME=" + filepath.Join(dir, "home"), upper + "_BASE_URL=" + s.URL, upper + "_API_KEY=" + modeltest.Key, "METIER_CONFIG=" + filepath.Join(dir, "none.yaml")}
+			env := []string{"HOME=" + filepath.Join(dir, "home"), upper + "_BASE_URL=" + s.URL, upper + "_API_KEY=" + modeltest.Key, "METIER_CONFIG=" + os.DevNull}
 			code := cli.MainNoWait(t.Context(), []string{"run", "--profile", "agent-runtime", "--model", name + ":test-model", "--skills-root", "skills", "--skill", "greet",
 				"--prompt", "Greet Ada.", "--artifact-root", filepath.Join(dir, "runs")}, env, cli.IO{In: strings.NewReader(""), Out: out, Err: errs, Dir: ws})
 			if code != 0 || strings.TrimSpace(out.String()) != "Good to see you, Ada." {

@@ -105,7 +105,7 @@ func realRun(t *testing.T, more ...string) (folder string) {
 	for _, name := range []string{"count:scripts/count.sh", "count:scripts/bad.sh", "count:scripts/killed.sh", "count:scripts/slow.sh", "count:scripts/data.bin", "count:scripts/late.sh", "idle:scripts/x.sh"} {
 		args = append(args, "--allow-skill-script", name)
 	}
-	env := append([]string{"HOME=" + filepath.Join(ws, "home"), "OPENAI_BASE_URL=" + server.URL, "OPENAI_API_KEY=" + modeltest.Key, "METIER_CONFIG=" + filepath.Join(ws, "none.yaml"), "PATH=" + os.Getenv("PATH")}, more...)
+	env := append([]string{"HOME=" + filepath.Join(ws, "home"), "OPENAI_BASE_URL=" + server.URL, "OPENAI_API_KEY=" + modeltest.Key, "METIER_CONFIG=" + os.DevNull, "PATH=" + os.Getenv("PATH")}, more...)
 	var out, errs bytes.Buffer
 	if code := cli.MainNoWait(t.Context(), args, env, cli.IO{In: strings.NewReader(""), Out: &out, Err: &errs, Dir: ws}); code != 0 {
 		t.Fatalf("exit %d\n%s\n%s", code, out.Bytes(), errs.Bytes())

@@ -192,7 +192,7 @@ func TestFourWaysToActivateAreFourSources(t *testing.T) {
 		t.Parallel()
 		e := newEnforced(t, enforcedFiles)
 		var out, errs bytes.Buffer
-		env := []string{"HOME=" + filepath.Join(e.dir, "home"), "METIER_CONFIG=" + filepath.Join(e.dir, "none.yaml"), "PATH=" + os.Getenv("PATH")}
+		env := []string{"HOME=" + filepath.Join(e.dir, "home"), "METIER_CONFIG=" + os.DevNull, "PATH=" + os.Getenv("PATH")}
 		code := cli.MainNoWait(t.Context(), []string{"exec", "count", "scripts/count.sh", "--skills-root", "skills", "--artifact-root", filepath.Join(e.dir, "runs")}, env,
 			cli.IO{In: strings.NewReader(""), Out: &out, Err: &errs, Dir: e.dir})
 		if code != 0 || len(e.folders()) != 1 {

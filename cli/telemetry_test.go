@@ -101,7 +101,7 @@ func runGreet(t *testing.T, env ...string) (code int, errs string) {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	env = append(env, "HOME="+ws, "METIER_CONFIG="+filepath.Join(ws, "none.yaml"), "PATH="+os.Getenv("PATH"))
+	env = append(env, "HOME="+ws, "METIER_CONFIG="+os.DevNull, "PATH="+os.Getenv("PATH"))
 	code = cli.MainNoWait(t.Context(), []string{"run", "-f", "run.yaml"}, env, cli.IO{In: strings.NewReader(""), Out: &stdout, Err: &stderr, Dir: ws})
 	return code, stderr.String()
 }

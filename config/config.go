@@ -95,13 +95,13 @@ type Operator struct {
 	Policies []string         // policy files of all files; their rules add up
 }
 
-// Load reads the operator's configuration files. A file that does not exist is
-// skipped. A file that cannot be read is an error that names it.
+// Load reads the operator's configuration files. A missing file is skipped, unless
+// METIER_CONFIG names it. A file that cannot be read is an error that names it.
 func Load(env Env) (Operator, error) {
 	var op Operator
 	for _, p := range env.Files() {
 		var c File
-		found, err := readYAML(p, &c)
+		found, err := env.read(p, &c)
 		if err != nil {
 			return op, err
 		}
@@ -135,10 +135,20 @@ func Load(env Env) (Operator, error) {
 	return op, nil
 }
 
-// Check reads one configuration file. found is false if it does not exist.
-func Check(path string) (found bool, err error) {
+// Check reads one of [Env.Files]. found is false if it does not exist.
+func Check(env Env, path string) (found bool, err error) {
 	var c File
-	return readYAML(path, &c)
+	return env.read(path, &c)
+}
+
+// read decodes a configuration file. A missing file that METIER_CONFIG names is an
+// error: what it denies would be allowed.
+func (e Env) read(path string, c *File) (found bool, err error) {
+	found, err = readYAML(path, c)
+	if err == nil && !found && e.Vars["METIER_CONFIG"] != "" {
+		return false, metier.Errorf(metier.NotFound, "config_missing", "name a file that exists, or unset METIER_CONFIG", "METIER_CONFIG names %s, which does not exist", path)
+	}
+	return found, err
 }
 
 // merge lays a later file over the earlier ones.

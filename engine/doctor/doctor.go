@@ -101,17 +101,13 @@ func (d *doctor) sandbox(ctx context.Context) {
 // configuration checks the operator's configuration.
 func (d *doctor) configuration() {
 	for _, p := range d.e.Env.Files() {
-		found, err := config.Check(p)
+		found, err := config.Check(d.e.Env, p)
 		switch {
 		case err != nil:
 			d.bad("config", err)
 		case found:
 			d.ok("config", "%s is read", p)
 		default:
-			if d.e.Env.Get("METIER_CONFIG") != "" {
-				d.note("config", "name a file that exists, or unset it", "METIER_CONFIG names %s, which does not exist: no configuration is used", p)
-				continue
-			}
 			d.ok("config", "%s is not there", p)
 		}
 	}

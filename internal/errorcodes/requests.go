@@ -46,6 +46,7 @@ var configuration = []Code{
 	{"config_unreadable", "invalid", "A configuration file could not be read.", "Make it a readable regular file, or remove it."},
 	{"env_invalid", "invalid", "An environment variable has an unsupported value.", "Use a value that the hint names, or unset the variable."},
 	{"tier_unknown", "invalid", "A skills root has an unknown tier.", "Use builtin, org, project, user, or third_party."},
+	{"config_missing", "not_found", "METIER_CONFIG names a file that does not exist.", "Name a file that exists, or unset METIER_CONFIG."},
 	{"tier_not_given", "", "This tier cannot be assigned to the skill.", "For a third-party skill, use user or project."},
 	{"run_file_unreadable", "invalid", "The run file could not be read.", "Give the path of a run file."},
 	{"run_file_invalid", "invalid", "The run file has an invalid line.", "Fix the line that the message names."},
