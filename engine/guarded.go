@@ -16,6 +16,7 @@ import (
 	"metier/internal/atomicfile"
 	"metier/internal/confine"
 	"metier/internal/termtext"
+	"metier/run"
 	"metier/sandbox"
 	"metier/sandbox/quarantine"
 )
@@ -89,10 +90,13 @@ func (e *Engine) remember(workspace string) error {
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+		return run.StateUnwritable(dir, err)
 	}
 	e.forgetProjects(dir)
-	return atomicfile.Write(path, []byte(workspace), 0o600)
+	if err := atomicfile.Write(path, []byte(workspace), 0o600); err != nil {
+		return run.StateUnwritable(dir, err)
+	}
+	return nil
 }
 
 // forgetProjects removes the notes about workspaces that no longer exist.

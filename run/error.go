@@ -93,8 +93,8 @@ func fault(op, path string, err error) error {
 	return out
 }
 
-// headsUnusable returns the error for a directory of recorded heads that cannot be used.
-func headsUnusable(path string, err error) error {
+// StateUnwritable returns the error for a file or folder in a StateDir that cannot be written.
+func StateUnwritable(path string, err error) error {
 	hint := "make the folder writable, or name another one with XDG_STATE_HOME: heads of records are kept there"
 	if atomicfile.IsFull(err) {
 		hint = "free some space there, or name another folder with XDG_STATE_HOME: heads of records are kept there"

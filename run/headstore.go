@@ -44,7 +44,7 @@ func (f *Folder) openHeads(fresh bool) error {
 		return fault("open", path, err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return headsUnusable(dir, err)
+		return StateUnwritable(dir, err)
 	}
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && !fresh && f.opt.RequireHead {
 		return f.stranger()
@@ -54,7 +54,7 @@ func (f *Folder) openHeads(fresh bool) error {
 		return f.putHeadsAside("old")
 	}
 	if f.heads, err = record.OpenHeads(path, &record.Options{Now: f.opt.Now}); err != nil {
-		return headsUnusable(path, err)
+		return StateUnwritable(path, err)
 	}
 	return nil
 }

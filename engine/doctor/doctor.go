@@ -116,13 +116,12 @@ func (d *doctor) configuration() {
 		d.note("home", "set HOME", "there is no home folder: no user configuration, no skills of the user")
 	}
 	state := d.e.Env.StateDir()
-	err := errors.New("there is no home folder: set HOME or XDG_STATE_HOME")
-	if state != "" {
-		err = writable(state)
+	if state == "" {
+		d.note("anchors", "set HOME or XDG_STATE_HOME", "there is no home folder to keep heads of records in: a cut or rewritten record would not show")
+		return
 	}
-	if err != nil {
-		d.note("anchors", "make it writable, or name another folder with XDG_STATE_HOME",
-			"heads of records cannot be kept outside of the workspace (%v): a cut or rewritten record would not show", err)
+	if err := writable(state); err != nil {
+		d.bad("anchors", run.StateUnwritable(state, err))
 		return
 	}
 	d.ok("anchors", "heads of records are kept in %s", filepath.Join(state, "heads"))
