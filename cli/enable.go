@@ -44,7 +44,8 @@ func (a *app) disableCommand() *cobra.Command {
 'metier enable'. A name disables every skill that has it now. An ID or a path
 disables one skill, and the next skill with that name takes its place. The
 state_store setting selects where this is stored: in the user's file, or in the
-workspace's .metier/skills.json, which can only disable skills.`
+workspace's .metier/skills.json, which can only disable skills. Other commands read
+that file only if metier.yaml or the configuration sets state_store=project_file.`
 	c.Example = "  metier disable table-report\n  metier disable project:greet\n  metier disable greet --set state_store=project_file"
 	return c
 }
@@ -60,7 +61,14 @@ func (a *app) switchCommand(on bool) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.put(doc, func() { a.showSwitched(doc, on) })
+		return a.put(doc, func() {
+			a.showSwitched(doc, on)
+			for _, set := range place.set {
+				if set == "state_store=project_file" || set == "state_store=keen_file" {
+					fmt.Fprintf(a.Err, "note: commands read this file only if the configuration sets %s\n", set)
+				}
+			}
+		})
 	}}
 	place.flags(c)
 	a.completions(c)
