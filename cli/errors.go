@@ -203,7 +203,7 @@ func (a *app) say(p *problem) {
 	if a.json {
 		body := map[string]string{"code": p.code, "message": asFlags(p.err.Error())}
 		if p.hint != "" {
-			body["hint"] = asFlags(p.hint)
+			body["hint"] = a.placed(asFlags(p.hint))
 		}
 		if flag := flagOf[p.field]; flag != "" {
 			body["flag"] = flag
@@ -215,7 +215,7 @@ func (a *app) say(p *problem) {
 	indent := strings.NewReplacer("\n", "\n  ")
 	fmt.Fprintf(a.Err, "metier: %s [%s]\n", indent.Replace(printable(asFlags(p.err.Error()))), p.code)
 	if p.hint != "" {
-		fmt.Fprintf(a.Err, "  hint: %s\n", indent.Replace(printable(asFlags(p.hint))))
+		fmt.Fprintf(a.Err, "  hint: %s\n", indent.Replace(printable(a.placed(asFlags(p.hint)))))
 	}
 }
 

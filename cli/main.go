@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -60,6 +61,8 @@ type app struct {
 	egress   func(egress.Rules) (*egress.Proxy, error) // of programs; nil: public addresses alone
 	web      fetch.Options                             // how pages are fetched; tests have an internet of their own
 	app      func() *engine.Engine
+	current  atomic.Pointer[cobra.Command] // nil before one runs
+	working  atomic.Pointer[result]        // the run that this command works on; nil before there is one
 }
 
 // Main runs one command and returns the exit code: 0 success, 1 failure, 2 incorrect usage, 3
@@ -133,7 +136,7 @@ func (a *app) interrupts(ctx context.Context) (stop func()) {
 				<-ch
 			}
 			if n > 0 {
-				a.say(errStopped)
+				a.say(a.stopped())
 				a.exit(exitInterrupted)
 				return
 			}
@@ -152,11 +155,16 @@ func signals(ch chan<- os.Signal) (stop func()) {
 	return func() { signal.Stop(ch) }
 }
 
-var (
-	errInterrupted = errors.New("interrupted")
-	errStopped     = &problem{exit: exitInterrupted, code: "interrupted", err: errors.New("stopped at once"),
-		hint: "the record is kept; continue with: metier run --resume latest"}
-)
+var errInterrupted = errors.New("interrupted")
+
+// stopped returns the error of the second interrupt.
+func (a *app) stopped() *problem {
+	p := &problem{exit: exitInterrupted, code: "interrupted", err: errors.New("stopped at once")}
+	if r := a.working.Load(); r != nil {
+		p.hint = "the record is kept; continue with: " + a.again(*r)
+	}
+	return p
+}
 
 // root builds the command tree.
 func (a *app) root() *cobra.Command {
@@ -180,6 +188,7 @@ func (a *app) root() *cobra.Command {
 	c.SetCompletionCommandGroupID("setup")
 	namesCommands(c)
 	argsAreUsage(c)
+	a.noteCurrent(c)
 	return c
 }
 

@@ -27,8 +27,11 @@ func (a *app) printed(err error) error {
 	if !ok || o.err == nil || err != nil && !errors.Is(err, o.err) {
 		return err
 	}
-	return &problem{exit: exitFailed, code: "output_unwritable", err: o.err,
-		hint: "send standard output where there is space; nothing recorded is lost, 'metier runs show latest' prints it again"}
+	p := &problem{exit: exitFailed, code: "output_unwritable", err: o.err, hint: "send standard output where there is space"}
+	if r := a.working.Load(); r != nil {
+		p.hint += "; the record is complete, 'metier runs show " + a.named(*r) + "' prints the answer"
+	}
+	return p
 }
 
 // together is a standard error stream for concurrent writers, because subagents run beside their

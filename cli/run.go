@@ -211,6 +211,7 @@ func (a *app) follow(ctx context.Context, r *engine.Run, w *watcher) (out result
 		err = a.resumable(r.ID(), r.Dir(), closed(r.Close(context.WithoutCancel(ctx)), err))
 	}()
 	w.clean = r.Clean
+	a.working.Store(&result{Run: r.ID(), Dir: r.Dir()})
 	o, err := r.Drive(ctx)
 	w.endText()
 	if o.Run == "" {
