@@ -17,6 +17,7 @@ import (
 	"metier/internal/errorcodes"
 	"metier/model"
 	"metier/policy"
+	"metier/settings"
 )
 
 // AgentOptions configure an [Agent]. Most programs need only a model and skills or tools.
@@ -28,8 +29,8 @@ type AgentOptions struct {
 
 	Workspace string   // folder that the agent works in; "": the working folder of the process
 	Records   string   // folder of the records; "": .metier/runs in the workspace
-	Allow     []string // built-in tools, exactly; nil: those that read and write files and load skills
-	Scripts   []string // scripts of skills that may run, as SKILL:scripts/PATH
+	Allow     []string // built-in tools, exactly; "default" stands for the profile's tools; nil: these, and run_skill_script if Scripts is set
+	Scripts   []string // scripts of skills that may run, as SKILL:scripts/PATH; a non-nil Allow must contain run_skill_script
 	MaxTurns  int      // of one answer; 0: 50
 	MaxTokens int64    // of one answer; 0: no limit
 	Environ   []string // NAME=value; nil: the environment of the process
@@ -85,6 +86,8 @@ func (o AgentOptions) check() error {
 		return metier.Fieldf(metier.Invalid, "AgentOptions.Model", "usage", "set one of them", "AgentOptions.Model and AgentOptions.Client exclude each other")
 	case slices.Contains(o.Skills, ""):
 		return metier.Fieldf(metier.Invalid, "AgentOptions.Skills", "usage", "name a folder, or leave the list nil", "AgentOptions.Skills has an empty name")
+	case len(o.Scripts) > 0 && o.Allow != nil && !slices.Contains(o.Allow, settings.ToolRunSkillScript):
+		return metier.Fieldf(metier.Invalid, "AgentOptions.Scripts", "usage", "add run_skill_script to AgentOptions.Allow", "AgentOptions.Scripts has no effect without the tool run_skill_script")
 	}
 	for _, v := range o.Environ {
 		if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
@@ -118,6 +121,9 @@ func ofAgent(err error) error {
 
 func (a *Agent) request(prompt string) Request {
 	o := a.o
+	if len(o.Scripts) > 0 && o.Allow == nil {
+		o.Allow = []string{ToolsDefault, settings.ToolRunSkillScript}
+	}
 	return Request{Surface: "embedded", Workspace: o.Workspace, Artifacts: o.Records, Roots: a.engine.Env.Paths(o.Skills), Model: o.Model, Prompt: prompt, Tools: o.Allow, Scripts: o.Scripts,
 		MaxTurns: o.MaxTurns, MaxTokens: o.MaxTokens, Batch: o.Approve == nil, Custom: Custom{Tools: o.Tools, Model: o.Client}}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -56,6 +58,8 @@ func TestNewAgent_NamesItsOptions(t *testing.T) {
 		"AgentOptions.MaxTurns":  {Client: fine, MaxTurns: -1},
 		"AgentOptions.MaxTokens": {Client: fine, MaxTokens: -1},
 		"AgentOptions.Workspace": {Client: fine, Workspace: "/nowhere/at/all"},
+		"AgentOptions.Allow":     {Client: fine, Allow: []string{"fly"}},
+		"AgentOptions.Records":   {Client: fine, Records: "agent_test.go"},
 	} {
 		t.Run(field, func(t *testing.T) {
 			t.Parallel()
@@ -82,6 +86,59 @@ func TestNewAgent_NamesItsOptions(t *testing.T) {
 
 // broken is a model whose client was never created.
 type broken struct{ model.Model }
+
+func TestNewAgent_NamesModelAndScripts(t *testing.T) {
+	t.Parallel()
+	fine := replay("turns: [{say: Fine.}]")
+	skills := t.TempDir()
+	write(t, filepath.Join(skills, "greet", "SKILL.md"), "---\nname: greet\ndescription: Greets. Use when someone arrives.\n---\nGreet.\n")
+	for _, tt := range []struct {
+		name, field string
+		o           engine.AgentOptions
+	}{
+		{"a model without a provider", "AgentOptions.Model", engine.AgentOptions{Model: "claude"}},
+		{"a script without a skill", "AgentOptions.Scripts", engine.AgentOptions{Client: fine, Scripts: []string{"hi.sh"}}},
+		{"a script of no skill", "AgentOptions.Scripts", engine.AgentOptions{Client: fine, Scripts: []string{"none:scripts/hi.sh"}}},
+		{"a script that does not exist", "AgentOptions.Scripts", engine.AgentOptions{Client: fine, Skills: []string{skills}, Scripts: []string{"greet:scripts/hi.sh"}}},
+		{"scripts without their tool", "AgentOptions.Scripts", engine.AgentOptions{Client: fine, Allow: []string{"load_skill"}, Scripts: []string{"greet:scripts/hi.sh"}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.o.Workspace, tt.o.Environ = t.TempDir(), []string{"HOME=" + t.TempDir()}
+			_, err := engine.NewAgent(t.Context(), tt.o)
+			e, ok := errors.AsType[*metier.Error](err)
+			if !ok {
+				t.Fatalf("error %v", err)
+			}
+			if diff := cmp.Diff(tt.field, e.Field); diff != "" {
+				t.Errorf("%v; field (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+// Scripts that may run are enough: the tool that runs them is granted with them.
+func TestNewAgent_ScriptsGrantTheirTool(t *testing.T) {
+	t.Parallel()
+	skills := t.TempDir()
+	write(t, filepath.Join(skills, "greet", "SKILL.md"), "---\nname: greet\ndescription: Greets. Use when someone arrives.\n---\nGreet.\n")
+	write(t, filepath.Join(skills, "greet", "scripts", "hi.sh"), "#!/bin/sh\necho hi\n")
+	a, err := engine.NewAgent(t.Context(), engine.AgentOptions{Skills: []string{skills}, Scripts: []string{"greet:scripts/hi.sh"}, Workspace: t.TempDir(), Environ: []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")},
+		Client: replay("turns:\n  - calls: [{tool: load_skill, args: {name: greet}}, {tool: run_skill_script, args: {name: greet, path: scripts/hi.sh}}]\n  - say: Done.\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close(t.Context())
+	o, err := a.Run(t.Context(), "Greet.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range o.Denied {
+		if d.Code == "tool_not_allowed" {
+			t.Errorf("%s was not allowed", d.Tool)
+		}
+	}
+}
 
 // A panic of a model ends the answer, not the program.
 func TestAgent_ModelPanicIsAnError(t *testing.T) {

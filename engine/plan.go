@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -130,7 +131,13 @@ func (e *Engine) resolve(ctx context.Context, q Request) (*Plan, error) {
 
 func (e *Engine) planArtifacts(p *Plan, q Request) (err error) {
 	p.launch.Artifacts, err = e.RunsRoot(q.Artifacts, p.op, p.launch.Workspace)
-	return err
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(p.launch.Artifacts); err == nil && !info.IsDir() {
+		return metier.Fieldf(metier.Invalid, "Request.Artifacts", "artifact_root_invalid", "choose a folder with Request.Artifacts", "the path for records is not a folder: %s", p.launch.Artifacts)
+	}
+	return nil
 }
 
 // planModel chooses and opens the model.
@@ -144,7 +151,7 @@ func (e *Engine) planModel(ctx context.Context, p *Plan, q Request) (err error) 
 	} else if err != nil && q.NoModel && (code == "no_model" || code == "no_key") {
 		p.model = provider.Model{Model: unasked{}, ID: cmp.Or(append(want, modelNone)...), Note: err.Error() + ": " + hintOf(err)}
 	} else if err != nil {
-		return err
+		return ofField(err, "Request.Model", q.Model != "")
 	}
 	l := &p.launch
 	l.Model, l.Spec.Model = p.model.ID, p.model.ID
@@ -153,6 +160,17 @@ func (e *Engine) planModel(ctx context.Context, p *Plan, q Request) (err error) 
 	}
 	l.Spec.Price = p.op.Price(p.model.ID)
 	return nil
+}
+
+// ofField names the field of the request that an error is about, if the field was set.
+func ofField(err error, field string, set bool) error {
+	e, ok := errors.AsType[*metier.Error](err)
+	if !ok || !set || e.Field != "" {
+		return err
+	}
+	with := *e
+	with.Field = field
+	return &with
 }
 
 // customModel is the name of a model supplied by an embedding program.
@@ -272,8 +290,11 @@ func settingsFault(err error) error {
 		return err
 	}
 	hint := "see 'metier profile show' for every setting and its values"
-	if e.Code == settings.CodeProfile {
+	switch e.Code {
+	case settings.CodeProfile:
 		hint = "see 'metier profile list'"
+	case settings.CodeWidened:
+		hint = "only the operator can widen a setting: set it in the operator's configuration, or in a layer with Operator"
 	}
 	return metier.Errorf(metier.Invalid, e.Code, hint, "%w", err)
 }
@@ -302,8 +323,9 @@ func DefaultTools(op config.Operator, s settings.Settings) ([]string, error) {
 // defaults, and also those granted by policy files. In plan mode, it leaves out tools that do more
 // than read.
 func grantedTools(named, granted []string, op config.Operator, s settings.Settings, mode string) ([]string, error) {
+	field := "Request.Tools"
 	if named == nil {
-		named = op.Tools
+		named, field = op.Tools, ""
 	}
 	if named == nil {
 		named = s.Tools.Default
@@ -326,7 +348,7 @@ func grantedTools(named, granted []string, op config.Operator, s settings.Settin
 		case !known && slices.Contains(s.Tools.Default, n):
 			continue // named by a profile for a later version
 		case !known:
-			return nil, metier.Errorf(metier.Invalid, "tool_unknown", "tools: "+strings.Join(config.ToolNames(), ", ")+"; "+ToolsDefault+" is the profile's set", "there is no tool %q", n)
+			return nil, metier.Fieldf(metier.Invalid, field, "tool_unknown", "tools: "+strings.Join(config.ToolNames(), ", ")+"; "+ToolsDefault+" is the profile's set", "there is no tool %q", n)
 		case n == settings.ToolRunSkillScript && s.NoScripts():
 			return nil, metier.Fieldf(metier.Invalid, "Request.Profile", "scripts_off", "choose another profile with Request.Profile, or change the settings scripts and tool_script", "this profile does not run scripts of skills")
 		case mode == agent.ModePlan && effect != policy.Read || slices.Contains(out, n):

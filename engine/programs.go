@@ -90,7 +90,11 @@ func ScriptEntries(from string, list []string) ([]string, error) {
 		skill, file, ok := cutEntry(f)
 		clean, err := confine.Clean(file)
 		if !ok || err != nil || !strings.HasPrefix(clean, "scripts/") || strings.HasSuffix(file, "/") {
-			return nil, metier.Errorf(metier.Invalid, "usage", "write it as SKILL:scripts/PATH, for example report:scripts/report.py", "%s %q names no script of a skill", from, f)
+			field := ""
+			if strings.HasPrefix(from, "Request.") {
+				field = from
+			}
+			return nil, metier.Fieldf(metier.Invalid, field, "usage", "write it as SKILL:scripts/PATH, for example report:scripts/report.py", "%s %q names no script of a skill", from, f)
 		}
 		if e := skill + ":" + clean; !slices.Contains(out, e) {
 			out = append(out, e)

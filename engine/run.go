@@ -120,7 +120,7 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 	}
 	if !l.resumed {
 		if err := r.approve(ctx, l.Named); err != nil {
-			return nil, err
+			return nil, ofField(err, "Request.Scripts", true)
 		}
 	}
 	if l.runs() {

@@ -213,7 +213,7 @@ type Request struct {
 // Question is what has to be answered before a call may happen. Binds is a
 // digest over everything the answer covers, so that a change revokes it.
 // Text is the question on its first line, then what the answer covers, a line
-// each; see Words.
+// each; see SplitQuestion.
 type Question struct {
 	ID     string   `json:"id"`
 	Code   string   `json:"code"`

@@ -31,6 +31,7 @@ var requests = []Code{
 	{"root_not_found", "not_found", "No workspace root has this name.", "Use one of the roots that the tool lists."},
 	{"artifact_root_is_workspace", "invalid", "The folder for records is the workspace itself, where every tool could read them.", "Use a separate folder."},
 	{"artifact_root_linked", "denied", "The folder for records in the workspace is a link or a file.", "Remove it, or choose another folder for records."},
+	{"artifact_root_invalid", "invalid", "The path for records is not a folder.", "Choose a folder."},
 	{"agent_closed", "conflict", "The agent was closed.", "Create a new one with NewAgent."},
 	{"doctor_problems", "", "'metier doctor' found problems.", "Apply the fix on each line that starts with 'problem'."},
 	{"body_invalid", "invalid", "The HTTP request body could not be read.", "Send JSON in the documented form."},

@@ -171,7 +171,7 @@ func Choose(ctx context.Context, script string, o Options, asked ...string) (Mod
 	}
 	if script == "" {
 		return Model{}, metier.Fieldf(metier.Invalid, "Request.Model", "no_model", "set a key such as ANTHROPIC_API_KEY, start Ollama, or name a model as provider:name with Request.Model (providers: "+known()+")",
-			"there is no model to ask")
+			"there is no model to ask: no provider has a key, and no Ollama answers on this machine")
 	}
 	m, err := openScript(script, o)
 	m.Note = "no model key and no local Ollama found: replaying the recorded turns of " + filepath.Base(script)
