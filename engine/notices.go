@@ -80,6 +80,16 @@ func (r *Run) noteDenied() {
 	}
 }
 
+// noteNoLoading reports that the model may run scripts, but cannot load the skills that have them,
+// because the named tools replace the default ones.
+func (r *Run) noteNoLoading() {
+	l := r.launch
+	if slices.Contains(l.Tools, settings.ToolRunSkillScript) && !slices.Contains(l.Tools, settings.ToolLoadSkill) &&
+		slices.Contains(r.settings.Tools.Default, settings.ToolLoadSkill) && len(l.Skills) == 0 && len(r.snapshot.All()) > 0 {
+		r.note("no_skill_loading", "the model can use only %s, so it cannot load skills; to add the default tools, name %s in Request.Tools", strings.Join(l.Tools, ", "), ToolsDefault)
+	}
+}
+
 // namedFaults are the warnings that change a skill's name or description, so its author has to see
 // them.
 var namedFaults = []string{"name-directory-mismatch", "missing-name", "missing-description"}

@@ -14,6 +14,7 @@ import (
 	"metier/internal/confine"
 	"metier/internal/distinct"
 	"metier/internal/namedfile"
+	"metier/internal/nearest"
 	"metier/mcp/host"
 	"metier/policy"
 	"metier/record"
@@ -144,8 +145,11 @@ func (r *Run) connect(ctx context.Context) error {
 	}
 	m.Pins = map[string]string{}
 	pins := r.host.Pins()
+	var names []string
+	defer func() { r.noteUnmatched(m, names) }()
 	for _, t := range r.host.Tools() {
 		spec, _ := t.Spec(ctx, nil)
+		names = append(names, spec.Canonical)
 		granted := slices.ContainsFunc(m.Tools, func(p string) bool {
 			return p == spec.Canonical || policy.ParsePattern(p).Matches(policy.Request{Tool: spec.Canonical})
 		})
@@ -155,6 +159,22 @@ func (r *Run) connect(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// noteUnmatched reports granted tools that a working server does not have. names are the tools of all
+// servers.
+func (r *Run) noteUnmatched(m *LaunchMCP, names []string) {
+	for _, granted := range m.Tools {
+		p := policy.ParsePattern(granted)
+		matches := func(name string) bool { return name == granted || p.Matches(policy.Request{Tool: name}) }
+		for _, label := range m.Servers {
+			prefix := host.Prefix + label + "__"
+			works := slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, prefix) })
+			if strings.HasPrefix(granted, prefix) && works && !slices.ContainsFunc(names, matches) {
+				r.note("tool_unknown", "the server %s has no tool %q%s", label, granted, nearest.Hint(granted, names))
+			}
+		}
+	}
 }
 
 // serverCache returns the folder for files of servers' skills. It is in the user's cache, unless

@@ -87,6 +87,7 @@ func (r *Run) introduce(ctx context.Context) error {
 	}
 	r.noteSkipped()
 	r.noteDenied()
+	r.noteNoLoading()
 	r.noteHosts()
 	r.NoteReadOnly()
 	r.noteBrowser()
