@@ -104,11 +104,14 @@ func (f *Fixed) repair(src []byte) []byte {
 	file := skillmd.Open(src)
 	f.Mended = append(f.Mended, file.Mend()...)
 	for _, d := range file.Diagnostics() {
-		if d.Repair() || d.Severity == skillmd.Error {
+		if d.Repair() || d.Severity == skillmd.Error || d.Code == skillmd.CodeNoFrontmatter {
 			f.Left = append(f.Left, d)
 		}
 	}
 	out := file.Bytes()
+	if doc, _ := skillmd.Parse(out); len(f.Left) == 0 && strings.TrimSpace(doc.Front.Description) == "" {
+		f.Left = append(f.Left, fault(skillmd.CodeMissingDesc, "description is missing, and only its author knows what the skill does"))
+	}
 	f.OK, f.Changed = len(f.Left) == 0, !bytes.Equal(src, out)
 	if f.Changed {
 		f.Diff = unified(termtext.Escape(strings.TrimPrefix(filepath.ToSlash(f.File), "/")), src, out)

@@ -22,6 +22,9 @@ import (
 // maxFile is the largest SKILL.md that is read, in bytes.
 const maxFile = 16 << 20
 
+// maxSkill is the largest SKILL.md that metier loads, in bytes.
+const maxSkill = 4 << 20
+
 // Codes of problems around a SKILL.md. Problems in it have the codes of skillmd.
 const (
 	CodePathMissing  = "path-missing"
@@ -179,6 +182,9 @@ func Validate(base, path string, has func(program string) bool) Verdict {
 	src, err := rootfile.Read(root, name, maxFile)
 	if err != nil {
 		return v.Add(*unread(err))
+	}
+	if len(src) > maxSkill {
+		v = v.Fail("skill-too-large", fmt.Sprintf("SKILL.md has %d bytes; at most %d are read", len(src), maxSkill))
 	}
 	doc, _ := skillmd.Parse(src)
 	v.Name = doc.Front.Name
