@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,7 +41,55 @@ func openSchema(raw []byte) (*jsonschema.Resolved, error) {
 	if err := bounded(read); err != nil {
 		return nil, err
 	}
+	var root any
+	if err := json.Unmarshal(read, &root); err != nil {
+		return nil, err
+	}
+	if err := checkTypes(root); err != nil {
+		return nil, err
+	}
 	return sch.Resolve(nil)
+}
+
+var schemaTypes = []string{"null", "boolean", "object", "array", "number", "string", "integer"}
+
+// checkTypes fails for a type that JSON Schema does not have. The library accepts it, and no value
+// matches it.
+func checkTypes(schema any) error {
+	m, ok := schema.(map[string]any)
+	if !ok {
+		return nil // true or false
+	}
+	types, _ := m["type"].([]any)
+	if one, ok := m["type"].(string); ok {
+		types = []any{one}
+	}
+	for _, t := range types {
+		if name, ok := t.(string); !ok || !slices.Contains(schemaTypes, name) {
+			return fmt.Errorf("there is no type %v; types: %s", t, strings.Join(schemaTypes, ", "))
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		var inner []any
+		switch v := m[k].(type) {
+		case []any: // allOf, anyOf, oneOf, prefixItems, items
+			inner = v
+		case map[string]any:
+			inner = []any{v}
+			if slices.Contains([]string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}, k) {
+				inner = slices.Collect(maps.Values(v))
+			}
+		}
+		if slices.Contains([]string{"enum", "const", "default", "examples", "type", "required"}, k) {
+			continue // values, not schemas
+		}
+		for _, s := range inner {
+			if err := checkTypes(s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // schemaGraph is which schemas are compared with the same value as another one.

@@ -40,6 +40,8 @@ func TestASchemaThatWouldNotEndIsRefused(t *testing.T) {
 		"large pattern":  `{"type": "string", "pattern": "^` + strings.Repeat("(a?){1000}", 100) + `$"}`,
 		"other case":     `{"Pattern": "` + strings.Repeat("(a?){1000}", 100) + `"}`,
 		"large names":    `{"patternProperties": {"` + strings.Repeat("(a?){1000}", 100) + `": {}}}`,
+		"unknown type":   `{"type": "objec"}`,
+		"one of types":   `{"properties": {"a": {"anyOf": [{"type": ["null", "text"]}]}}}`,
 		"many patterns":  `{"allOf": [` + strings.Repeat(`{"pattern": "^[a-z]{1,900}$"}, `, 20) + `{}]}`,
 	} {
 		if err := agent.CheckSchema([]byte(schema)); err == nil {
@@ -52,6 +54,7 @@ func TestASchemaThatWouldNotEndIsRefused(t *testing.T) {
 		"some doubling": doubling(6),
 		"by its own id": `{"$id": "https://example.com/a", "properties": {"a": {"$ref": "a"}, "b": {"$ref": "#/properties/c"}, "c": {}}}`,
 		"true":          `true`,
+		"types as data": `{"enum": [{"type": "x"}], "const": {"type": "x"}, "default": {"type": "x"}, "examples": [{"type": "x"}], "properties": {"type": {"type": "string"}}}`,
 		"property If":   `{"properties": {"If": {"type": "string"}, "$REF": {"type": "string"}, "Pattern": {"$ref": "#"}}}`,
 		"patterns":      `{"allOf": [` + strings.Repeat(`{"pattern": "^[a-z0-9-]{1,64}$"}, `, 20) + `{}], "patternProperties": {"^x-": {}}}`,
 	} {
