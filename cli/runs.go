@@ -46,6 +46,15 @@ func (a *app) runsFolder(p runPlace) (string, error) {
 func (a *app) findRun(p runPlace, what string) (root, id string, err error) {
 	if strings.ContainsAny(what, `/\`) {
 		return run.Find("", a.env.Path(what))
+	return a.findBy(p, what, run.Find)
+}
+
+// findAgent resolves the user's reference to the run of an agent, for commands that continue it.
+func (a *app) findAgent(ctx context.Context, p runPlace, what string) (root, id string, err error) {
+	return a.findBy(p, what, func(root, what string) (string, string, error) { return run.FindAgent(ctx, root, what) })
+}
+
+func (a *app) findBy(p runPlace, what string, find func(root, what string) (string, string, error)) (root, id string, err error) {
 	}
 	root, err = a.runsFolder(p)
 	if err != nil {

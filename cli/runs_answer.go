@@ -91,7 +91,11 @@ func questionOf(p run.Pending) question {
 func (a *app) openQuestions(ctx context.Context, f answerFlags, what string) (err error) {
 	o := a.engine().RunOptions()
 	o.RequireHead = true // nobody should approve what another program asks here
-	folder, err := a.vouched(ctx, f.runPlace, what, o)
+	root, id, err := a.findAgent(ctx, f.runPlace, what)
+	if err != nil {
+		return err
+	}
+	folder, err := a.vouched(ctx, runPlace{}, filepath.Join(root, id), o)
 	if err != nil {
 		return err
 	}
@@ -146,7 +150,7 @@ func yesNo(allow bool) string {
 
 // answer writes one answer into the record.
 func (a *app) answer(ctx context.Context, f answerFlags, what string, allow bool) error {
-	root, id, err := a.findRun(f.runPlace, what)
+	root, id, err := a.findAgent(ctx, f.runPlace, what)
 	if err != nil {
 		return err
 	}

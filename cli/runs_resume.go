@@ -37,7 +37,7 @@ func (a *app) resume(ctx context.Context, c *cobra.Command, f runFlags) error {
 	if err := a.checkResult(f.resultJSON); err != nil {
 		return err
 	}
-	root, id, err := a.findRun(runPlace{f.workspace, f.artifacts}, f.resume)
+	root, id, err := a.findAgent(ctx, runPlace{f.workspace, f.artifacts}, f.resume)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -59,6 +60,9 @@ func Find(root, what string) (string, string, error) {
 		if id := latest(root, ids); id != "" {
 			return root, id, nil
 		}
+		if len(ids) > 0 {
+			return "", "", wrong(metier.NotFound, CodeNotFound, root, "`metier runs list` shows all runs", "no run has its log, %s, any more", FileLog)
+		}
 		return "", "", wrong(metier.NotFound, CodeNotFound, root, "start one with `metier run`, or name the workspace of another one with Request.Workspace", "there is no run yet")
 	}
 	if slices.Contains(ids, what) {
@@ -82,6 +86,29 @@ func Find(root, what string) (string, string, error) {
 		return findPath(what)
 	}
 	return "", "", wrong(metier.NotFound, CodeNotFound, root, "`metier runs list` shows all runs", "there is no run %q", what)
+}
+
+// FindAgent is like [Find], except that "latest" skips records of commands, such as `metier exec`,
+// if there is a run of an agent.
+func FindAgent(ctx context.Context, root, what string) (string, string, error) {
+	if what != newest {
+		return Find(root, what)
+	}
+	ids, err := runs(root)
+	if err != nil {
+		return "", "", err
+	}
+	for len(ids) > 0 {
+		id := latest(root, ids)
+		if id == "" {
+			break
+		}
+		if s := summarize(ctx, root, id); s.Status != StatusOpen && s.Status != StatusEnded {
+			return root, id, ctx.Err()
+		}
+		ids = slices.DeleteFunc(ids, func(other string) bool { return other == id })
+	}
+	return Find(root, what)
 }
 
 // findPath resolves the path of a run's folder, or of a file in it.
