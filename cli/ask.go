@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -60,7 +61,11 @@ func (a *app) ask(ctx context.Context, who string, q agent.Question, args json.R
 	}
 	for range mostTries {
 		line, err := a.typed(ctx, strings.Join(menu, "  ")+": ")
-		if err != nil {
+		if errors.Is(err, io.EOF) && line == "" {
+			fmt.Fprintln(a.Err, "\nnote: the input ended, so the answer is no")
+			return policy.Answer{Question: q.ID, Scope: policy.ScopeOnce, By: a.engine().Principal()}, nil
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
 			return policy.Answer{}, err
 		}
 		key := strings.ToLower(strings.TrimSpace(line))

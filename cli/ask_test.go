@@ -20,3 +20,19 @@ func TestAQuestionIsOneLineWhateverAModelNamed(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func TestAsk_EndOfInputIsNo(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	a := newApp(nil, IO{In: strings.NewReader(""), Out: &out, Err: &out})
+	ans, err := a.ask(t.Context(), "the agent", agent.Question{ApprovalRequested: event.ApprovalRequested{ID: "q-1", Scopes: []string{"once"}}, Text: "run it"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ans.Allow || ans.Question != "q-1" {
+		t.Errorf("answer %+v, want no to q-1", ans)
+	}
+	if !strings.Contains(out.String(), "the input ended, so the answer is no") {
+		t.Errorf("%q does not say why", out.String())
+	}
+}
