@@ -40,6 +40,8 @@ type result struct {
 	Dir     string            `json:"dir"`
 
 	shown     bool // the terminal has the answer already
+	batch     bool // every question was answered with no
+	maxTokens int64
 	workspace string
 }
 
@@ -57,7 +59,7 @@ type ask struct {
 
 func outcomeResult(o engine.Outcome) result {
 	r := result{Run: o.Run, Phase: o.Phase, Status: o.Status, Code: o.Code, Reason: o.Reason, Answer: o.Answer, Output: o.Output, Turns: o.Turns,
-		Tokens: o.Usage.Input + o.Usage.Output, Dir: o.Dir, workspace: o.Workspace, Catalog: o.Catalog, Denied: denied{deniedCalls(o.Denied), o.Denied}, Notices: append([]engine.Notice{}, o.Notices...)}
+		Tokens: o.Usage.Input + o.Usage.Output, Dir: o.Dir, workspace: o.Workspace, Catalog: o.Catalog, Denied: denied{deniedCalls(o.Denied), o.Denied}, Notices: append([]engine.Notice{}, o.Notices...), batch: o.Batch, maxTokens: o.MaxTokens}
 	if o.Head.Seq > 0 {
 		r.Head = fmt.Sprintf("%d:%s", o.Head.Seq, o.Head.Hash)
 	}
@@ -154,9 +156,16 @@ func (a *app) showResult(r result) {
 	if r.Cost != nil {
 		cost = fmt.Sprintf(", $%.4f", *r.Cost)
 	}
-	fmt.Fprintf(a.Err, "run %s: %s, %s, %d tokens%s\n", r.Run, statusText(r), plural.Of(r.Turns, "turn"), r.Tokens, cost)
+	over := ""
+	if r.maxTokens > 0 && r.Tokens > r.maxTokens {
+		over = fmt.Sprintf(" (the limit of %d is checked before each model call)", r.maxTokens)
+	}
+	fmt.Fprintf(a.Err, "run %s: %s, %s, %d tokens%s%s\n", r.Run, statusText(r), plural.Of(r.Turns, "turn"), r.Tokens, over, cost)
 	if s := deniedLine(r.Denied.Calls); s != "" {
 		fmt.Fprintf(a.Err, "denied: %s; see 'metier runs show %s'\n", s, a.named(r))
+		if r.batch && slices.ContainsFunc(r.Denied.Calls, func(d event.Denial) bool { return d.Code == policy.CodeRefused }) {
+			fmt.Fprintln(a.Err, "  hint: a batch run answers no to every question; approve scripts with --allow-skill-script, use a policy file, or leave questions open with --on-approval wait")
+		}
 	}
 	fmt.Fprintf(a.Err, "record: %s\n", oneLine(filepath.Join(r.Dir, "events.jsonl")))
 	if r.Head != "" {

@@ -22,6 +22,8 @@ type Outcome struct {
 	Denied    []event.Denial    // calls, those of subagents included
 	Catalog   run.CatalogReport // the skills that the model was shown
 	Notices   []Notice          // what the user should know
+	Batch     bool              // every question was answered with no
+	MaxTokens int64             // the limit of the run; 0: none. The last model call may exceed it
 }
 
 // events yields the events of a log. It skips those that cannot be decoded: opening the record has

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,7 +70,8 @@ func (r *Run) Drive(ctx context.Context) (Outcome, error) {
 	}
 	o.Run = r.folder.ID()
 	calls, failed := deniedIn(context.WithoutCancel(ctx), r.log)
-	return Outcome{Outcome: o, Phase: r.launch.Phase, Workspace: r.launch.Workspace, Dir: r.folder.Dir(), Denied: calls, Catalog: r.catalogReport(ctx), Notices: r.notices.all()}, closed(failed, err)
+	return Outcome{Outcome: o, Phase: r.launch.Phase, Workspace: r.launch.Workspace, Dir: r.folder.Dir(), Denied: calls, Catalog: r.catalogReport(ctx), Notices: r.notices.all(),
+		Batch: r.launch.Batch && !r.launch.Park, MaxTokens: cmp.Or(r.limited.MaxTokens, r.launch.Spec.MaxTokens)}, closed(failed, err)
 }
 
 // isClosed is the error of what cannot be done after Close.
