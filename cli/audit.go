@@ -24,7 +24,7 @@ import (
 func (a *app) auditCommand() *cobra.Command {
 	c := &cobra.Command{Use: "audit", GroupID: "proof", Short: "Verify, print, and replay a run's record",
 		Long: "Check and print a run's record. These commands change nothing.", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+		RunE: a.help}
 	c.AddCommand(a.auditVerifyCommand(), a.auditShowCommand(), a.auditReplayCommand())
 	return c
 }
@@ -197,6 +197,9 @@ func (a *app) showEntries(ctx context.Context, f *run.Folder, kind string, from 
 	}
 	if a.json {
 		return a.document(map[string]any{"id": f.ID(), "head": head, "entries": list})
+	}
+	if len(list) == 0 {
+		fmt.Fprintf(a.Err, "note: nothing matches; the last entry of the record is %d\n", head.Seq)
 	}
 	width := len(strconv.FormatUint(head.Seq, 10))
 	for _, en := range list {

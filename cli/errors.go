@@ -52,11 +52,18 @@ func usage(c *cobra.Command, err error) error {
 	return &problem{exit: exitUsage, code: "usage", err: err, hint: fmt.Sprintf("see '%s --help'", c.CommandPath())}
 }
 
+// pathWords are the arguments in Use lines that are paths.
+var pathWords = []string{"PATH", "PATH...", "DIR", "NAME|PATH"}
+
 // argsAreUsage turns errors about the number or names of arguments into usage errors whose hint is
 // the command's help.
 func argsAreUsage(c *cobra.Command) {
 	if check := c.Args; check != nil {
+		paths := slices.ContainsFunc(strings.Fields(c.Use), func(w string) bool { return slices.Contains(pathWords, w) })
 		c.Args = func(c *cobra.Command, args []string) error {
+			if paths && slices.Contains(args, "") {
+				return wrong("usage", "name a path; an unset variable in a script gives an empty one", "%s: an argument is empty", c.CommandPath())
+			}
 			err := check(c, args)
 			if _, worded := errors.AsType[*problem](err); err == nil || worded {
 				return err
@@ -88,13 +95,13 @@ func misplaced(c *cobra.Command, args []string) error {
 var flagKinds = map[string]string{"int": "a whole number", "int64": "a whole number", "uint": "a whole number from 0", "uint64": "a whole number from 0", "duration": "a time such as 90s or 10m", "bool": "true or false"}
 
 // namesCommands makes help and completion reject a word that is not a command.
-func namesCommands(root *cobra.Command) {
+func (a *app) namesCommands(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "completion":
-			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+			c.RunE = a.help
 		case "help":
 			c.Args = func(c *cobra.Command, args []string) error {
 				found, rest, err := c.Root().Find(args)
@@ -118,6 +125,9 @@ func flagUsage(c *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || unknown.GetSpecifiedShortnames() != "" {
 		return usage(c, err)
+	}
+	if unknown.GetSpecifiedName() == "version" {
+		return wrong("usage", "use: "+c.Root().Name()+" version", "%w", err)
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })

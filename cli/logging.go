@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"net/url"
@@ -27,6 +28,14 @@ func (a *app) logging(secrets []record.Secret) *slog.Logger {
 	}
 	w := &cleanLines{w: a.Err, redact: record.Redact(nil, a.loggedSecrets(secrets)...)}
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}
+
+// checkLogLevel reports a level that does not exist.
+func (a *app) checkLogLevel() {
+	var level slog.Level
+	if v := a.env.Get("METIER_LOG"); v != "" && level.UnmarshalText([]byte(v)) != nil {
+		fmt.Fprintf(a.Err, "note: METIER_LOG is %q, which is not debug, info, warn, or error; info is used\n", v)
+	}
 }
 
 // cleanLines writes lines without secrets and without terminal control characters. A text handler

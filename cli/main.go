@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -78,6 +79,7 @@ func newApp(env []string, std IO) *app {
 	a.has = a.onPath
 	a.Out, a.Err = &output{Writer: std.Out}, &together{w: std.Err}
 	a.dropRelativeFolders()
+	a.checkLogLevel()
 	return a
 }
 
@@ -98,7 +100,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 	defer a.cancel(nil)
 	defer a.interrupts(ctx)()
 	root := a.root()
-	root.SetArgs(args)
+	root.SetArgs(withoutHelp(root, args))
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
@@ -110,6 +112,24 @@ func (a *app) main(ctx context.Context, args []string) int {
 		return exitDone
 	}
 	return a.report(ctx, err)
+}
+
+// help prints the help of a command that only groups others.
+func (a *app) help(c *cobra.Command, _ []string) error {
+	if a.json {
+		return usage(c, fmt.Errorf("%s needs a command", c.CommandPath()))
+	}
+	return c.Help()
+}
+
+// withoutHelp removes the help flag after a word that is not a command. Otherwise, the help of
+// another command is printed instead of an error.
+func withoutHelp(root *cobra.Command, args []string) []string {
+	c, rest, err := root.Find(args)
+	if err != nil || !c.HasSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
+		return args
+	}
+	return slices.DeleteFunc(slices.Clone(args), func(s string) bool { return s == "--help" || s == "-h" })
 }
 
 func asksJSON(args []string) bool {
@@ -175,7 +195,7 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		RunE:          a.help,
 	}
 	c.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document on standard output, and errors as JSON on standard error")
 	c.SetFlagErrorFunc(flagUsage)
@@ -186,7 +206,7 @@ func (a *app) root() *cobra.Command {
 	c.AddCommand(a.initCommand(), a.validateCommand(), a.fixCommand(), a.readPropertiesCommand(), a.toPromptCommand(), a.harnessCommand())
 	c.SetHelpCommandGroupID("setup")
 	c.SetCompletionCommandGroupID("setup")
-	namesCommands(c)
+	a.namesCommands(c)
 	argsAreUsage(c)
 	a.noteCurrent(c)
 	return c

@@ -17,7 +17,7 @@ import (
 func (a *app) profileCommand() *cobra.Command {
 	c := &cobra.Command{Use: "profile", GroupID: "setup", Short: "List, show, and compare settings profiles",
 		Long: "A profile is a saved set of values, one for each setting. docs/SETTINGS.md\ndescribes every value.", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+		RunE: a.help}
 	c.AddCommand(a.profileListCommand(), a.profileShowCommand(), a.profileDiffCommand())
 	return c
 }

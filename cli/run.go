@@ -124,6 +124,9 @@ func (a *app) runMain(c *cobra.Command, f runFlags) error {
 	if f.resume != "" {
 		return a.resume(ctx, c, f)
 	}
+	if f.trustRecord {
+		return wrong("usage", "use it with --resume RUN", "--trust-record needs --resume")
+	}
 	requests, resultJSON, err := a.requests(ctx, f)
 	if err != nil {
 		return err

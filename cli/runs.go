@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -44,8 +46,6 @@ func (a *app) runsFolder(p runPlace) (string, error) {
 
 // findRun resolves the user's reference to a run.
 func (a *app) findRun(p runPlace, what string) (root, id string, err error) {
-	if strings.ContainsAny(what, `/\`) {
-		return run.Find("", a.env.Path(what))
 	return a.findBy(p, what, run.Find)
 }
 
@@ -55,12 +55,14 @@ func (a *app) findAgent(ctx context.Context, p runPlace, what string) (root, id 
 }
 
 func (a *app) findBy(p runPlace, what string, find func(root, what string) (string, string, error)) (root, id string, err error) {
+	if strings.ContainsAny(what, `/\`) {
+		return run.Find("", a.env.Path(what))
 	}
 	root, err = a.runsFolder(p)
 	if err != nil {
 		return "", "", err
 	}
-	return run.Find(root, what)
+	return find(root, what)
 }
 
 // lookAt opens a run for reading.
@@ -110,7 +112,7 @@ func oneRun(c *cobra.Command, args []string) error {
 func (a *app) runsCommand() *cobra.Command {
 	c := &cobra.Command{Use: "runs", GroupID: "proof", Short: "List, show, export, and answer recorded runs",
 		Long: "Read the records of 'metier run', and answer the questions that runs are waiting on. Only\napprove, deny, answer RUN yes|no, and approvals --revoke change anything.", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+		RunE: a.help}
 	c.AddCommand(a.runsListCommand(), a.runsStatsCommand(), a.runsShowCommand(), a.runsExportCommand(), a.runsAnswerCommand(), a.runsApproveCommand(), a.runsDenyCommand(), a.runsApprovalsCommand())
 	return c
 }
@@ -131,6 +133,9 @@ func (a *app) runsListCommand() *cobra.Command {
 			list, err := run.List(c.Context(), root)
 			if err != nil {
 				return err
+			}
+			if _, err := os.Stat(root); place.artifacts != "" && errors.Is(err, fs.ErrNotExist) {
+				fmt.Fprintf(a.Err, "note: the folder %s does not exist\n", oneLine(root))
 			}
 			return a.listRuns(root, newestFirst(list), limit)
 		}}

@@ -53,7 +53,12 @@ ago (90m, 12h, 30d).`,
 			if err != nil {
 				return err
 			}
-			return a.put(s, func() { a.showStats(s) })
+			return a.put(s, func() {
+				a.showStats(s)
+				if skill != "" && len(s.Skills) == 0 {
+					fmt.Fprintf(a.Err, "note: no run used a skill named %s\n", oneLine(skill))
+				}
+			})
 		}}
 	place.flags(c)
 	c.Flags().StringVar(&skill, "skill", "", "count only the skill with this name or ID")

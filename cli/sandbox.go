@@ -21,7 +21,7 @@ import (
 
 func (a *app) sandboxCommand() *cobra.Command {
 	c := &cobra.Command{Use: "sandbox", GroupID: "setup", Short: "Check this host's sandboxes, and run a command in one", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+		RunE: a.help}
 	c.AddCommand(a.sandboxProbeCommand(), a.sandboxRunCommand())
 	return c
 }
