@@ -237,7 +237,7 @@ func (a *app) showList(snap *metier.Snapshot, list []metier.Skill, left map[stri
 		if t.width > 0 {
 			name = cutTo(name, max(t.width/3, 20))
 		}
-		t.add(name, string(sk.State), sourceOf(sk), about(snap, sk))
+		t.add(name, string(sk.State), sourceOf(sk), a.about(snap, sk))
 	}
 	if len(list) > 0 {
 		t.print(a.Out, "")
@@ -277,8 +277,10 @@ func (a *app) noteNames(list []metier.Skill) {
 }
 
 // about returns a skill's description, or why models or users cannot use it.
-func about(snap *metier.Snapshot, sk metier.Skill) string {
+func (a *app) about(snap *metier.Snapshot, sk metier.Skill) string {
 	switch {
+	case sk.State == metier.Loaded && a.denies(sk):
+		return "(not shown to models: denied by the operator) " + sk.Description
 	case sk.State == metier.Loaded && !sk.ModelInvocable:
 		return "(not shown to models: disable-model-invocation) " + sk.Description
 	case sk.State == metier.Loaded:

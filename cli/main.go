@@ -56,6 +56,7 @@ type app struct {
 	cancel   context.CancelCauseFunc
 	asking   sync.Mutex // one question at a time
 	keyboard keyboard
+	denied   []string                                  // skills that the operator denied where the command searches
 	hosts    []*host.Host                              // of servers that a command asked, until it ends
 	has      func(program string) bool                 // is on this machine
 	org      string                                    // folder of the machine's skills

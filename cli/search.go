@@ -123,7 +123,11 @@ func (a *app) showSearch(doc searched, found metier.Found) {
 		case sk.State == metier.Loaded:
 			state = "" // as it should be
 		}
-		t.add(fmt.Sprintf("%.1f", doc.Results[i].Score), name, state, sourceOf(sk), sk.Description)
+		text := sk.Description
+		if sk.State == metier.Loaded && a.denies(sk) {
+			text = a.about(nil, sk)
+		}
+		t.add(fmt.Sprintf("%.1f", doc.Results[i].Score), name, state, sourceOf(sk), text)
 	}
 	if len(found.Skills) > 0 {
 		t.print(a.Out, "")

@@ -188,7 +188,10 @@ func (a *app) showPage(s shownSkill, sk metier.Skill) {
 	line("needs", "%s", s.Compatibility)
 	line("depends", "%s", strings.Join(s.Dependencies, ", "))
 	line("license", "%s", front.License)
-	if !sk.ModelInvocable {
+	switch {
+	case a.denies(sk):
+		line("model", "does not see it: the operator denied this skill")
+	case !sk.ModelInvocable:
 		line("model", "does not see it: disable-model-invocation")
 	}
 	if !sk.UserInvocable {

@@ -20,6 +20,7 @@ import (
 	"metier/internal/nearest"
 	"metier/internal/plural"
 	"metier/internal/termtext"
+	"metier/policy"
 	"metier/settings"
 	"metier/skillroots"
 )
@@ -84,6 +85,7 @@ func (a *app) openIndex(ctx context.Context, p skillLocation) (*skillIndex, erro
 		return nil, err
 	}
 	sh.denied = slices.Concat(op.Deny, denied)
+	a.denied = sh.denied
 	if sh.roots, err = a.engine().Finder().Find(p.roots, p.harness, op.Skills, sh.settings, sh.workspace, nil); err != nil {
 		return nil, err
 	}
@@ -101,6 +103,16 @@ func (a *app) openIndex(ctx context.Context, p skillLocation) (*skillIndex, erro
 		return nil, err
 	}
 	return sh, engine.CheckHarnesses(ctx, sh.snapshot, sh.roots)
+}
+
+// denies reports whether the operator denied a skill.
+func (a *app) denies(sk metier.Skill) bool {
+	if len(a.denied) == 0 {
+		return false
+	}
+	g := policy.Grants{Denied: a.denied}
+	effect, _ := g.Skill(sk.ID.String(), sk.Name)
+	return effect == policy.RuleDeny
 }
 
 // entries finds skills by a user's reference, whatever their state: by ID, by name, or by the path
