@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,10 +37,10 @@ metier: run: "runs/20260102-101500-abcd": another process is working on this run
 With ` + "`--json`" + `, the same error is ` + "`{\"error\":{\"code\",\"message\",\"hint\",\"flag\"}}`" + `. In Go, it is a
 ` + "`*metier.Error`" + ` with Kind, Code, and Field. Field names the request field that caused it.
 
-The kind of an error determines the command's exit status and the HTTP response status. Codes
-without a kind are not error codes: they appear in tool results, at the end of runs, in record
-problems, and in notices. ` + "`metier explain`" + ` explains skill diagnostic codes, such as
-` + "`duplicate-skill-name`" + `.
+The kind of an error determines the command's exit status and the HTTP response status. Codes with
+an exit status but no kind are errors of commands only. Codes with neither appear in tool results, at
+the end of runs, in record problems, and in notices. A command whose run ends with such a code exits
+with 1. ` + "`metier explain`" + ` explains skill diagnostic codes, such as ` + "`duplicate-skill-name`" + `.
 
 | kind | exit status | HTTP status |
 |---|--:|--:|
@@ -60,7 +62,11 @@ problems, and in notices. ` + "`metier explain`" + ` explains skill diagnostic c
 				exits = append(exits, strconv.Itoa(problemOf(err).exit))
 				statuses = append(statuses, strconv.Itoa(err.Kind.HTTPStatus()))
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", c.Code, strings.Join(kinds, ", "), strings.Join(exits, ", "), strings.Join(statuses, ", "), c.Means, c.Fix)
+			exit := strings.Join(exits, ", ")
+			if own, known := errorcodes.Exit(c.Code); known {
+				exit = own
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", c.Code, strings.Join(kinds, ", "), exit, strings.Join(statuses, ", "), c.Means, c.Fix)
 		}
 	}
 	return b.Bytes()
@@ -80,5 +86,46 @@ func TestErrorsPage_IsTheRegistry(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("docs/ERRORS.md is not current: make docs (-want +got):\n%s", diff)
+	}
+}
+
+// The errors that only commands have are registered with the exit statuses that the source gives
+// them.
+func TestErrorCodes_HaveTheirExitStatus(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := map[string]int{"exitFailed": exitFailed, "exitUsage": exitUsage, "exitDenied": exitDenied, "exitNotFound": exitNotFound, "exitDrift": exitDrift,
+		"exitSandbox": exitSandbox, "exitWaiting": exitWaiting, "exitInterrupted": exitInterrupted}
+	found := map[string][]int{}
+	add := func(code string, exit int) {
+		if !slices.Contains(found[code], exit) {
+			found[code] = append(found[code], exit)
+		}
+	}
+	for _, f := range files {
+		src, err := os.ReadFile(f)
+		if err != nil || strings.HasSuffix(f, "_test.go") {
+			continue
+		}
+		for _, m := range regexp.MustCompile(`wrong\("([a-z_]+)"`).FindAllSubmatch(src, -1) {
+			add(string(m[1]), exitUsage)
+		}
+		for _, m := range regexp.MustCompile(`exit: (exit\w+)[^\n]*?code: "([a-z_]+)"`).FindAllSubmatch(src, -1) {
+			add(string(m[2]), status[string(m[1])])
+		}
+	}
+	for code, exits := range found {
+		c, _ := errorcodes.Of(code)
+		if c.Kinds != "" {
+			continue // it follows from the kind
+		}
+		slices.Sort(exits)
+		want := strings.Trim(strings.ReplaceAll(fmt.Sprint(exits), " ", ", "), "[]")
+		got, _ := errorcodes.Exit(code)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("exit status of %s (-source +registered):\n%s", code, diff)
+		}
 	}
 }

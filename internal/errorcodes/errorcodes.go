@@ -6,7 +6,7 @@ package errorcodes
 // Code documents one code.
 type Code struct {
 	Code  string
-	Kinds string // kinds of the errors that have it, separated by commas; empty: never the code of an error
+	Kinds string // kinds of the errors that have it, separated by commas; empty: not the code of a metier.Error
 	Means string // what happened and why, one sentence
 	Fix   string // what to do, one sentence; empty: nothing
 }
@@ -53,4 +53,43 @@ func index() map[string]Code {
 		}
 	}
 	return m
+}
+
+// exits are the exit statuses of errors that only commands have, and of the ends of runs whose status
+// does not follow from a kind.
+var exits = map[string]string{
+	"address_unusable":    "2",
+	"calls_denied":        "3",
+	"client_unknown":      "2",
+	"command_ended":       "1",
+	"command_failed":      "that of the command",
+	"confirmation_needed": "2",
+	"doctor_problems":     "1",
+	"failed":              "1",
+	"harness_exists":      "1",
+	"harness_not_written": "1",
+	"interrupted":         "130",
+	"mcp_not_verified":    "1",
+	"name_invalid":        "2",
+	"output_unwritable":   "1",
+	"path_missing":        "2, 4",
+	"prompt_unreadable":   "2",
+	"record_unverified":   "5",
+	"run_cancelled":       "130",
+	"run_interrupted":     "130",
+	"schema_unreadable":   "2",
+	"skill_not_mended":    "1",
+	"skill_not_written":   "1",
+	"stdin_too_large":     "2",
+	"still_disabled":      "3",
+	"terminal":            "2",
+	"tier_not_given":      "2",
+	"type_unknown":        "2",
+}
+
+// Exit returns the exit status of a command that fails with the code, if it does not follow from the
+// kind of the error.
+func Exit(code string) (status string, known bool) {
+	status, known = exits[code]
+	return status, known
 }
