@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"metier/internal/nearest"
 )
 
 // DecodeMaxBytes is the maximum size of a file for Decode.
@@ -38,9 +41,33 @@ func Decode(src []byte, v any) error {
 	}
 	all := make([]error, 0, len(several.Errors))
 	for _, le := range several.Errors {
-		all = append(all, decodeError(le))
+		e := decodeError(le)
+		if e.Code == UnknownKey {
+			key, owner, _ := strings.Cut(strings.TrimPrefix(le.Message, "field "), " not found in type ")
+			e.Msg += nearest.Hint(key, keysOf(reflect.TypeOf(v), owner, map[reflect.Type]bool{}))
+		}
+		all = append(all, e)
 	}
 	return errors.Join(all...)
+}
+
+// keysOf returns the keys of the struct with this name that is t or in t.
+func keysOf(t reflect.Type, name string, seen map[reflect.Type]bool) (keys []string) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || seen[t] {
+		return nil
+	}
+	seen[t] = true
+	for i := range t.NumField() {
+		key, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
+		if t.String() == name && key != "" && key != "-" {
+			keys = append(keys, key)
+		}
+		keys = append(keys, keysOf(t.Field(i).Type, name, seen)...)
+	}
+	return keys
 }
 
 // decodeError names the key or the value. The library's message names Go types, which mean nothing

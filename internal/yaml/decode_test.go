@@ -50,9 +50,9 @@ func TestDecodeNamesEveryFaultWithItsPosition(t *testing.T) {
 		src, want string
 		code      Code
 	}{
-		"unknown key":     {"name: a\nmax_turns: 3", `2:1: unknown key "max_turns"`, UnknownKey},
-		"case matters":    {"Name: a", `1:1: unknown key "Name"`, UnknownKey},
-		"nested unknown":  {"roots:\n  - path: a\n    teir: org", `3:5: unknown key "teir"`, UnknownKey},
+		"unknown key":     {"name: a\nmax_turns: 3", `2:1: unknown key "max_turns"; did you mean max-turns?`, UnknownKey},
+		"case matters":    {"Name: a", `1:1: unknown key "Name"; did you mean name?`, UnknownKey},
+		"nested unknown":  {"roots:\n  - path: a\n    teir: org", `3:5: unknown key "teir"; did you mean tier?`, UnknownKey},
 		"several":         {"x: 1\nname: a\ny: 2", "1:1: unknown key \"x\"\n3:1: unknown key \"y\"", UnknownKey},
 		"duplicate":       {"name: a\nname: b", `2:1: key "name" is already set on line 1`, DuplicateKey},
 		"map duplicate":   {"env: {A: b, A: c}", `1:13: key "A" is already set on line 1`, DuplicateKey},
