@@ -53,7 +53,7 @@ func usage(c *cobra.Command, err error) error {
 }
 
 // pathWords are the arguments in Use lines that are paths.
-var pathWords = []string{"PATH", "PATH...", "DIR", "NAME|PATH"}
+var pathWords = []string{"PATH", "PATH...", "DIR"}
 
 // argsAreUsage turns errors about the number or names of arguments into usage errors whose hint is
 // the command's help.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"metier"
 	"metier/internal/diagcodes"
 	"metier/mcp/server"
+	"metier/skillroots"
 )
 
 // stateNone is the state of a path that is not a skill, in `explain --json`.
@@ -176,8 +178,17 @@ func (sh *skillIndex) unlisted(ctx context.Context, subject string) (explainedEn
 		out.Reason, out.Fix = o.reason, o.fix
 	} else if reason, fix, ok := sh.inAgentFolder(places[len(places)-1]); ok {
 		out.Reason, out.Fix = reason, fix
+	} else if noSkillFile(places[len(places)-1]) {
+		r, _ := diagcodes.Of("no-skill-file")
+		out.Rule, out.Reason, out.Fix = "no-skill-file", r.Why, r.Fix
 	}
 	return out, nil
+}
+
+// noSkillFile reports whether a path is a folder without a SKILL.md.
+func noSkillFile(path string) bool {
+	entries, err := os.ReadDir(path)
+	return err == nil && !slices.ContainsFunc(entries, skillroots.IsSkillFile)
 }
 
 func entryOf(e metier.Explanation, cat metier.Catalog) explainedEntry {

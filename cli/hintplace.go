@@ -14,10 +14,11 @@ var placeNames = []string{"workspace", "artifact-root", "skills-root", "harness"
 
 // hinted matches a command in a hint: its words and arguments, up to the end of the quotation or of
 // the clause.
-var hinted = regexp.MustCompile("metier( (?:'[^']*'|[^\\s'`;,:]+))+")
+var hinted = regexp.MustCompile("metier( (?:'[^']*'|[^\\s'`;,:]+(?::[^\\s'`;,:]+)*))+")
 
 // placed completes the commands in a hint with the flags that chose the place of the current
-// command, so that they work if they are copied. A command that names a run by its path needs none.
+// command, so that they work if they are copied. A command that names a run by its path needs none,
+// and a hint to resume a run always does so if it is elsewhere.
 func (a *app) placed(hint string) string {
 	current := a.current.Load()
 	if current == nil {
@@ -25,7 +26,7 @@ func (a *app) placed(hint string) string {
 	}
 	return hinted.ReplaceAllStringFunc(hint, func(command string) string {
 		c, args, err := current.Root().Find(strings.Fields(command)[1:])
-		if err != nil || !c.Runnable() || c == c.Root() || slices.ContainsFunc(args, func(s string) bool { return strings.Contains(s, "/") }) {
+		if err != nil || strings.Contains(command, "--resume") || !c.Runnable() || c == c.Root() || slices.ContainsFunc(args, func(s string) bool { return strings.Contains(s, "/") }) {
 			return command
 		}
 		for _, name := range placeNames {

@@ -63,6 +63,16 @@ func (a *app) promptText(ctx context.Context, f runFlags, ph config.Phase) (stri
 		}
 		text = string(b)
 	}
+	if strings.TrimSpace(text) == "" {
+		switch {
+		case file == "-":
+			return "", wrong("usage", "write the task to standard input", "there is no task: standard input is empty")
+		case file != "":
+			return "", wrong("usage", "write the task into the file", "there is no task: %s is empty", file)
+		case f.file != "":
+			return "", wrong("usage", "set prompt in it, or give the task with --prompt", "there is no task: the run file %s has no prompt", f.file)
+		}
+	}
 	return text, nil
 }
 

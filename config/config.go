@@ -17,6 +17,7 @@ import (
 	"metier/internal/yaml"
 	"metier/model"
 	"metier/model/provider"
+	"metier/policy"
 	"metier/settings"
 )
 
@@ -145,6 +146,11 @@ func Check(env Env, path string) (found bool, err error) {
 // error: what it denies would be allowed.
 func (e Env) read(path string, c *File) (found bool, err error) {
 	found, err = readYAML(path, c)
+	for _, r := range c.Skills {
+		if t := policy.Tier(r.Tier); err == nil && r.Tier != "" && t != policy.ThirdParty && t.Or() == policy.ThirdParty {
+			err = metier.Errorf(metier.Invalid, "tier_unknown", "tiers: builtin, org, project, user, third_party", "%s: skills: the root %s has the unknown tier %q", path, r.Path, r.Tier)
+		}
+	}
 	if err == nil && !found && e.Vars["METIER_CONFIG"] != "" {
 		return false, metier.Errorf(metier.NotFound, "config_missing", "name a file that exists, or unset METIER_CONFIG", "METIER_CONFIG names %s, which does not exist", path)
 	}

@@ -294,7 +294,7 @@ func settingsFault(err error) error {
 	case settings.CodeProfile:
 		hint = "see 'metier profile list'"
 	case settings.CodeWidened:
-		hint = "only the operator can widen a setting: set it in the operator's configuration, or in a layer with Operator"
+		hint = "only the operator can widen a setting (in Go, in a layer with Operator); " + hint
 	}
 	return metier.Errorf(metier.Invalid, e.Code, hint, "%w", err)
 }

@@ -18,6 +18,10 @@ import (
 // environment.
 func (e *Engine) WorkspaceDir(p string) (string, error) {
 	dir := e.Env.Path(cmp.Or(p, e.Env.Dir))
+	if dir == "" {
+		return "", metier.Fieldf(metier.NotFound, "Request.Workspace", "workspace_missing", "change to a folder that exists, or name one with Request.Workspace",
+			"the working folder is unknown: it was deleted, or the environment has none")
+	}
 	real, err := confine.RealPath(dir)
 	if err != nil {
 		code := "workspace_unreadable"

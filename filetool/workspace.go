@@ -112,8 +112,12 @@ func OpenWorkspace(root string, o *WorkspaceOptions) (*Workspace, error) {
 }
 
 func openBase(m Mount, others []base) (base, error) {
+	op := "workspace"
+	if len(others) > 0 {
+		op = "mount " + m.Target
+	}
 	fail := func(code string, err error) (base, error) {
-		return base{}, &metier.Error{Op: "workspace", Path: m.Source, Kind: metier.Invalid, Code: code, Err: err}
+		return base{}, &metier.Error{Op: op, Path: m.Source, Kind: metier.Invalid, Code: code, Err: err}
 	}
 	switch {
 	case m.Mode != "" && m.Mode != "ro" && m.Mode != "rw":
@@ -126,7 +130,7 @@ func openBase(m Mount, others []base) (base, error) {
 	host, err := confine.Resolve(m.Source)
 	if err != nil {
 		if confine.CodeOf(err) == confine.NotFound {
-			return base{}, &metier.Error{Op: "workspace", Path: m.Source, Kind: metier.NotFound, Code: "workspace_not_found",
+			return base{}, &metier.Error{Op: op, Path: m.Source, Kind: metier.NotFound, Code: "workspace_not_found",
 				Hint: "name a folder that exists", Err: errors.New("the folder does not exist")}
 		}
 		return fail("workspace_unreadable", err)

@@ -103,6 +103,10 @@ func (r Root) Resolve() (string, error) {
 	}
 	real, err := confine.RealPath(r.Path)
 	if err != nil {
+		if r.Named && r.Listed {
+			return "", &metier.Error{Op: op, Path: r.Path, Kind: metier.NotFound, Code: "skills_root_missing",
+				Hint: "create the folder, or remove it from skills: in the configuration", Err: errors.New("the configuration names this folder, but it does not exist")}
+		}
 		if r.Named {
 			return "", &metier.Error{Op: op, Path: r.Path, Kind: metier.NotFound, Code: "skills_root_missing",
 				Field: field, Hint: "name an existing folder with " + field, Err: errors.New("the folder does not exist")}
