@@ -146,8 +146,8 @@ func (sh *skillIndex) outcome(ctx context.Context, doc *switchedSkills, targets 
 		sk := now[was.ID]
 		doc.Skills = append(doc.Skills, switchedSkill{was.ID.String(), was.Name, was.Dir(), sk.State, changed[i]})
 		if on && sk.State == metier.Disabled {
-			return &problem{exit: exitDenied, code: "still_disabled", err: fmt.Errorf("skill %q is still switched off: %s", was.Name, snap.Explain(sk, metier.Catalog{}, nil).Reason),
-				hint: "switch it on there: metier enable NAME --set state_store=user_file"}
+			return &problem{exit: exitDenied, code: "still_disabled", err: fmt.Errorf("skill %q is still disabled: %s", was.Name, snap.Explain(sk, metier.Catalog{}, nil).Reason),
+				hint: "enable it there: metier enable NAME --set state_store=user_file"}
 		}
 	}
 	if sh.a.json {
@@ -165,7 +165,7 @@ func (sh *skillIndex) outcome(ctx context.Context, doc *switchedSkills, targets 
 }
 
 func (a *app) showSwitched(doc switchedSkills, on bool) {
-	word := map[bool]string{true: "on", false: "off"}[on]
+	word := map[bool]string{true: "enabled", false: "disabled"}[on]
 	for _, s := range doc.Skills {
 		text := oneLine(s.Name)
 		if s.ID != "" {
@@ -173,9 +173,9 @@ func (a *app) showSwitched(doc switchedSkills, on bool) {
 		}
 		switch {
 		case !s.Changed:
-			text += " was switched " + word + " already"
+			text += " was already " + word
 		default:
-			text += " is switched " + word
+			text += " is " + word
 		}
 		if on && s.State != metier.Loaded && s.State != "" {
 			text += ", and " + string(s.State)
@@ -187,5 +187,5 @@ func (a *app) showSwitched(doc switchedSkills, on bool) {
 
 func (a *app) noteKept(file, kept string) {
 	a.noteCopy(file, kept)
-	fmt.Fprintf(a.Err, "kept in %s\n", oneLine(file))
+	fmt.Fprintf(a.Err, "stored in %s\n", oneLine(file))
 }

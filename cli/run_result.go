@@ -189,12 +189,13 @@ func statusText(r result) string {
 
 // statusError returns the error for a run that is not done.
 func (a *app) statusError(r result) error {
-	err := fmt.Errorf("run %s ended as %s", r.Run, statusText(r))
-	if r.Status == "parked" {
-		err = fmt.Errorf("run %s waits for an answer", r.Run)
-	}
-	if r.Reason != "" {
-		err = fmt.Errorf("%w: %s", err, r.Reason)
+	what := map[string]string{"parked": "waits for an answer", "denied": "was denied", "cancelled": "was canceled", "interrupted": "was interrupted"}
+	err := fmt.Errorf("run %s %s", r.Run, cmp.Or(what[r.Status], r.Status))
+	switch {
+	case r.Reason != "":
+		err = fmt.Errorf("%w: %s", err, strings.Replace(r.Reason, r.Code+": ", "", 1)) // the code follows
+	case r.Code != "" && r.Status != "parked":
+		err = fmt.Errorf("%w (%s)", err, r.Code)
 	}
 	p := &problem{code: cmp.Or(r.Code, "run_"+r.Status), err: err, hint: a.hintOf(r)}
 	switch r.Status {

@@ -117,7 +117,7 @@ func (a *app) openQuestions(ctx context.Context, f answerFlags, what string) (er
 		return a.document(map[string]any{"run": r.ID, "status": r.Status, "questions": out})
 	}
 	if len(open) == 0 {
-		_, err := fmt.Fprintf(a.Out, "run %s waits for no answer\n", r.ID)
+		_, err := fmt.Fprintf(a.Out, "run %s has no open question\n", r.ID)
 		return err
 	}
 	for _, q := range open {
@@ -137,7 +137,7 @@ func pick(open []run.Pending) string {
 
 // showPending prints one open question.
 func (a *app) showPending(q run.Pending, indent string) {
-	fmt.Fprintf(a.Out, "%s%s, for %s, asked %s, may hold: %s\n", indent, oneLine(q.ID), oneLine(q.Call), oneLine(localTime(q.AskedAt)), oneLine(strings.Join(q.Scopes, ", ")))
+	fmt.Fprintf(a.Out, "%s%s, for %s, asked %s, scopes: %s\n", indent, oneLine(q.ID), oneLine(q.Call), oneLine(localTime(q.AskedAt)), oneLine(strings.Join(q.Scopes, ", ")))
 	a.showQuestion(a.Out, indent+"  ", run.Text(q.Text), q.Args)
 }
 

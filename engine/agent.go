@@ -155,7 +155,7 @@ func (a *Agent) Ask(ctx context.Context, prompt string) (string, error) {
 		kind = metier.LimitReached
 	}
 	known, _ := errorcodes.Of(o.Code)
-	return "", &metier.Error{Op: "ask", Kind: kind, Code: cmp.Or(o.Code, "run_"+o.Status), Hint: known.Fix, Err: fmt.Errorf("run %s ended as %s: %w", o.Run, o.Status, errors.New(cmp.Or(o.Reason, o.Code, "no reason is known")))}
+	return "", &metier.Error{Op: "ask", Kind: kind, Code: cmp.Or(o.Code, "run_"+o.Status), Hint: known.Fix, Err: fmt.Errorf("run %s is %s: %w", o.Run, o.Status, errors.New(cmp.Or(o.Reason, o.Code, "no reason is known")))}
 }
 
 const agentDone = "done"

@@ -128,7 +128,7 @@ func NotOpen(ctx context.Context, folder *run.Folder, status, name string) error
 	case name != "":
 		return fail(metier.NotFound, "question_not_found", "'metier runs answer "+folder.ID()+"' shows the open ones", "no question %q is open", name)
 	}
-	return fail(metier.Conflict, "question_not_open", "", "the run waits for no answer")
+	return fail(metier.Conflict, "question_not_open", "", "the run has no open question")
 }
 
 // lastAnswer returns the newest recorded answer to the named question, or to any question.

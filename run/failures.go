@@ -42,7 +42,7 @@ var failures = map[string]string{
 	"rule_needs_approval":                          "a rule of the operator wants a person to approve the call",
 	"destructive_act":                              "a person has to approve what destroys something",
 	"unmediated_output":                            "the result was not mediated, so it is withheld",
-	"skill_disabled":                               "the skill is switched off",
+	"skill_disabled":                               "the skill is disabled",
 	"skill_drifted":                                "the skill is not the one that was activated",
 	"skill_broken":                                 "the skill cannot be used",
 	"invalid_tool_call":                            "the call could not be read",
