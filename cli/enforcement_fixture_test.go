@@ -100,7 +100,11 @@ func (e *enforced) run(turns [][]deed, args ...string) kept {
 		return out
 	})
 	line := append([]string{"run", "--output-mode", "batch", "--model", "openai:test", "--artifact-root", filepath.Join(e.dir, "runs")}, args...)
-	env := []string{"HOME=" + filepath.Join(e.dir, "home"), "OPENAI_BASE_URL=" + server.URL, "OPENAI_API_KEY=" + modeltest.Key, "METIER_CONFIG=" + filepath.Join(e.dir, "config.yaml"), "PATH=" + os.Getenv("PATH")}
+	config := os.DevNull
+	if e.there("config.yaml") {
+		config = filepath.Join(e.dir, "config.yaml")
+	}
+	env := []string{"HOME=" + filepath.Join(e.dir, "home"), "OPENAI_BASE_URL=" + server.URL, "OPENAI_API_KEY=" + modeltest.Key, "METIER_CONFIG=" + config, "PATH=" + os.Getenv("PATH")}
 	k := kept{t: e.t}
 	var out, errs bytes.Buffer
 	before := e.folders()

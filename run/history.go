@@ -46,14 +46,15 @@ func recall(ctx context.Context, id string, log record.Log) (*history, error) {
 	return h, nil
 }
 
-// recorded returns the ID that the run had when it was recorded.
-func (h *history) recorded() string {
+// session returns the ID of the first session in the log: that of the run when it was recorded,
+// unless the record is one of several clients of a server.
+func (h *history) session() string {
 	for _, f := range h.facts {
 		if e, is := f.event.(event.SessionOpened); is {
 			return e.Session
 		}
 	}
-	return h.id
+	return ""
 }
 
 func (h *history) add(en record.Entry) error {

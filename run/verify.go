@@ -137,9 +137,9 @@ func (f *Folder) verifyFiles(ctx context.Context, r *VerifyReport) error {
 		r.Problems = append(r.Problems, Problem{Code: CodeUnknown, Detail: err.Error()})
 		return nil
 	}
-	if id := h.recorded(); id != f.id {
-		r.Warnings = append(r.Warnings, Problem{Code: CodeRenamed, Detail: fmt.Sprintf("the folder is called %s, and the record is that of run %s", f.id, id)})
-		h.id = id
+	if s, err := f.checkpoint(); err == nil && s.RunID != f.id && s.RunID == h.session() {
+		r.Warnings = append(r.Warnings, Problem{Code: CodeRenamed, Detail: fmt.Sprintf("the folder is called %s, and the record is that of run %s", f.id, s.RunID)})
+		h.id = s.RunID
 	}
 	for _, u := range h.unknown {
 		p := Problem{Code: CodeUnknown, Seq: u.Seq, On: u.Type, Detail: "this build does not know the type"}
