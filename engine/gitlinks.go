@@ -2,6 +2,8 @@ package engine
 
 import (
 	"bytes"
+	"crypto/sha1"
+	"crypto/sha256"
 	"encoding/binary"
 	"os"
 	"path/filepath"
@@ -72,10 +74,6 @@ func gitDir(dir string) string {
 
 // submodules lists the submodules in the index of a repository, as slash-separated paths.
 func submodules(gitDir string) (out []string) {
-	hash := 20
-	if b, _, err := confine.ReadBeneath(gitDir, "config", 1<<20); err == nil && bytes.Contains(bytes.ToLower(b), []byte("sha256")) {
-		hash = 32
-	}
 	files := []string{"index"}
 	entries, _ := os.ReadDir(gitDir) // none: there is no index either
 	for _, e := range entries {
@@ -84,18 +82,26 @@ func submodules(gitDir string) (out []string) {
 		}
 	}
 	for _, name := range files {
-		if b, _, err := confine.ReadBeneath(gitDir, name, mostIndex); err == nil {
-			out = append(out, gitlinks(b, hash)...)
+		b, _, err := confine.ReadBeneath(gitDir, name, mostIndex)
+		if err != nil {
+			continue
+		}
+		for _, hash := range []int{sha1.Size, sha256.Size} { // an index does not say which hash it has
+			links, whole := gitlinks(b, hash)
+			out = append(out, links...)
+			if whole {
+				break
+			}
 		}
 	}
 	return out
 }
 
 // gitlinks lists the submodules in a git index of version 2 to 4, as far as it can be parsed
-// (gitformat-index).
-func gitlinks(b []byte, hash int) (out []string) {
+// (gitformat-index). whole reports whether that is to the end.
+func gitlinks(b []byte, hash int) (out []string, whole bool) {
 	if len(b) < 12 || string(b[:4]) != "DIRC" {
-		return nil
+		return nil, false
 	}
 	version, count := binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:])
 	b = b[12:]
@@ -103,7 +109,7 @@ func gitlinks(b []byte, hash int) (out []string) {
 	for range count {
 		size := 42 + hash
 		if len(b) < size+2 {
-			return out
+			return out, false
 		}
 		if version >= 3 && b[size-2]&0x40 != 0 { // extended flags
 			size += 2
@@ -113,13 +119,13 @@ func gitlinks(b []byte, hash int) (out []string) {
 		if version == 4 { // the name without what it shares with the one before
 			cut, n := offset(rest)
 			if n == 0 || cut > len(name) {
-				return out
+				return out, false
 			}
 			rest, keep = rest[n:], len(name)-cut
 		}
 		end := bytes.IndexByte(rest, 0)
 		if end < 0 {
-			return out
+			return out, false
 		}
 		name = name[:keep] + string(rest[:end])
 		if binary.BigEndian.Uint32(b[24:])>>12 == 0o16 && filepath.IsLocal(filepath.FromSlash(name)) {
@@ -130,11 +136,26 @@ func gitlinks(b []byte, hash int) (out []string) {
 			continue
 		}
 		if size = (size + end + 8) &^ 7; size > len(b) {
-			return out
+			return out, false
 		}
 		b = b[size:]
 	}
-	return out
+	return out, ends(b, hash)
+}
+
+// ends reports whether the rest of an index is its extensions and its checksum.
+func ends(b []byte, hash int) bool {
+	for len(b) > hash {
+		if len(b) < 8 {
+			return false
+		}
+		size := uint64(binary.BigEndian.Uint32(b[4:]))
+		if size > uint64(len(b)-8) {
+			return false
+		}
+		b = b[8+size:]
+	}
+	return len(b) == hash
 }
 
 // offset reads a number in git's pack encoding. n is 0 if it is truncated or too large.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,6 +36,7 @@ func gitIndex(version uint32, hash int, entries ...gitEntry) []byte {
 		head = append(head, e.name...)
 		b = append(append(b, head...), make([]byte, 8-len(head)%8)...)
 	}
+	b = append(append(b, "TREE\x00\x00\x00\x03abc"...), make([]byte, hash)...)
 	return b
 }
 
@@ -48,15 +50,38 @@ func TestGitlinks_OfEachVersion(t *testing.T) {
 		"3": gitIndex(3, 20, append([]gitEntry{{mode: file, name: "0", extended: true}}, plain...)...),
 		"4": gitIndex(4, 20, gitEntry{mode: file, name: "a"}, gitEntry{mode: link, name: "lib/one", cut: 1}, gitEntry{mode: file, name: "s", cut: 3}, gitEntry{mode: link, name: "two", cut: 5}),
 	} {
-		if diff := cmp.Diff(want, gitlinks(b, 20)); diff != "" {
+		got, whole := gitlinks(b, 20)
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("version %s: %s", name, diff)
 		}
+		if !whole {
+			t.Errorf("version %s: not whole", name)
+		}
 		for cut := range b { // a truncated index is read as far as possible
-			gitlinks(b[:cut], 20)
+			_, _ = gitlinks(b[:cut], 20)
 		}
 	}
-	if diff := cmp.Diff(want, gitlinks(gitIndex(2, 32, plain...), 32)); diff != "" {
-		t.Error(diff)
+}
+
+// The size of the hashes is not in an index, and what a configuration says about it can be a name.
+func TestSubmodules_OfBothHashes(t *testing.T) {
+	t.Parallel()
+	for _, hash := range []int{20, 32} {
+		for n := 1; n < 4; n++ {
+			dir := t.TempDir()
+			b := gitIndex(2, hash, []gitEntry{{mode: 0o160000, name: "lib/one"}, {mode: 0o100644, name: "lib/s"}, {mode: 0o160000, name: "two"}}[:n]...)
+			for name, b := range map[string][]byte{"index": b, "config": []byte("[submodule \"sha256\"]\n")} {
+				if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := submodules(dir)
+			for _, want := range []string{"lib/one", "lib/one", "two"}[:n] {
+				if !slices.Contains(got, want) {
+					t.Errorf("hash of %d bytes, %d entries: %q, want %s", hash, n, got, want)
+				}
+			}
+		}
 	}
 }
 
@@ -91,5 +116,5 @@ func TestProtected_HasSubmodules(t *testing.T) {
 func FuzzGitlinks(f *testing.F) {
 	f.Add(gitIndex(2, 20, gitEntry{mode: 0o160000, name: "a"}))
 	f.Add(gitIndex(4, 20, gitEntry{mode: 0o160000, name: "a"}))
-	f.Fuzz(func(_ *testing.T, b []byte) { gitlinks(b, 20) })
+	f.Fuzz(func(_ *testing.T, b []byte) { _, _ = gitlinks(b, 20) })
 }
