@@ -3,6 +3,7 @@ package browser_test
 import (
 	"compress/gzip"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -52,6 +53,35 @@ func TestFramesThatNobodyWaitsForStay(t *testing.T) {
 		}
 		if refused == 0 {
 			t.Errorf("%s: the record does not say it", path)
+		}
+	}
+	if hits := other.seen(); len(hits) > 0 {
+		t.Errorf("the other origin was asked: %q", hits)
+	}
+}
+
+// Documents of SVG and XML can have frames, too.
+func TestFramesInXMLDocumentsStay(t *testing.T) {
+	t.Parallel()
+	other := newSite(t, nil)
+	many := strings.NewReplacer(`<iframe `, `<iframe xmlns="http://www.w3.org/1999/xhtml" `, `srcdoc="<script>`, `srcdoc="&lt;script>`, `)</script>"`, `)&lt;/script>"`, `<script>loads`, `<script xmlns="http://www.w3.org/1999/xhtml">loads`).Replace(leaving(other.URL))
+	document := func(media, before, after string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", media)
+			_, _ = io.WriteString(w, before+many+after)
+		}
+	}
+	s := newSite(t, map[string]http.HandlerFunc{
+		"/svg": document("image/svg+xml", `<svg xmlns="http://www.w3.org/2000/svg"><foreignObject width="9" height="9">`, `</foreignObject></svg>`),
+		"/xml": document("application/xml", "<r>", "</r>"),
+	})
+	for _, path := range []string{"/svg", "/xml"} {
+		l := lend(t, s.URL, nil)
+		begin(t, l)
+		d := first(t, l)
+		d.open(s.URL + path)
+		if few := ended(d, "[window]"); few != "" {
+			t.Errorf("%s: of six frames the policy held %v", path, few)
 		}
 	}
 	if hits := other.seen(); len(hits) > 0 {
