@@ -1,6 +1,7 @@
 package metier
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -142,13 +143,29 @@ func (n *Snapshot) entry(name string) (Skill, error) {
 	return n.Find(name)
 }
 
-// name gives usable skills their slugs, in the order of All, and prepares lookups.
+// name gives usable skills their slugs and prepares lookups. The slug of a name is, in this order,
+// that of the most trusted skill, of one that has it as its name, and of the first one in All.
 func (n *Snapshot) name() {
-	var slugs slug.Set
+	var order []int
 	for i := range n.skills {
-		if sk := &n.skills[i]; sk.usable() {
-			sk.Slug = slugs.Add(sk.Name)
+		if n.skills[i].usable() {
+			order = append(order, i)
 		}
+	}
+	other := func(sk *Skill) int { // sorts names that are slugs first
+		var one slug.Set
+		if one.Add(sk.Name) == sk.Name {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := &n.skills[a], &n.skills[b]
+		return cmp.Or(trust(y.Tier)-trust(x.Tier), cmp.Compare(other(x), other(y)))
+	})
+	var slugs slug.Set
+	for _, i := range order {
+		n.skills[i].Slug = slugs.Add(n.skills[i].Name)
 	}
 	n.named, n.byID = sync.OnceValue(n.indexNames), sync.OnceValue(n.indexIDs)
 }
