@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"metier"
 	"metier/internal/atomicfile"
 	"metier/record"
 	"metier/run"
@@ -42,5 +43,13 @@ func ignoreRecords(artifacts string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return atomicfile.Write(path, []byte(ignored), 0o644)
+	err := atomicfile.Write(path, []byte(ignored), 0o644)
+	if err == nil {
+		return nil
+	}
+	e := &metier.Error{Op: "create", Path: dir, Kind: metier.Unavailable, Code: "read_only", Hint: "make the folder writable, or choose another one with Request.Artifacts", Err: err}
+	if atomicfile.IsFull(err) {
+		e.Code, e.Hint = "disk_full", "free some space, or choose another folder with Request.Artifacts"
+	}
+	return e
 }
