@@ -74,7 +74,16 @@ func (s *Server) Handler(a Access) http.Handler {
 	})
 	h = s.held(bounded(h))
 	if len(a.Tokens) > 0 {
-		h = auth.RequireBearerToken(a.verify, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(h)
+		const challenge = "WWW-Authenticate"
+		answer := h
+		known := auth.RequireBearerToken(a.verify, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Del(challenge)
+			answer.ServeHTTP(w, r)
+		}))
+		h = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set(challenge, "Bearer") // for the response that refuses the request
+			known.ServeHTTP(w, r)
+		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !a.host(r.Host) {

@@ -435,6 +435,13 @@ func TestWhoMayCallOverHTTP(t *testing.T) {
 		if res.StatusCode != tt.want {
 			t.Errorf("%s: %s, want %d", tt.name, res.Status, tt.want)
 		}
+		challenge := ""
+		if tt.want == 401 {
+			challenge = "Bearer"
+		}
+		if got := res.Header.Get("WWW-Authenticate"); got != challenge {
+			t.Errorf("%s: WWW-Authenticate is %q, want %q", tt.name, got, challenge)
+		}
 	}
 }
 
