@@ -48,6 +48,8 @@ func (r Result) Ended() string {
 	switch {
 	case len(r.Quarantined) > 0:
 		return "was ended: " + r.Quarantined[0].text()
+	case r.Limit == sandbox.LimitCancelled:
+		return "was interrupted"
 	case r.Limit != "":
 		return "was ended at a limit: " + r.Limit
 	case r.Signal != "":

@@ -146,7 +146,7 @@ func judgePaths(g *Grants, r Request) (Decision, bool) {
 		default:
 			d.Code = CodePathDenied
 			if p.Why == CodePathReadOnly {
-				d.Code = CodePathReadOnly
+				d.Code, d.Reason = CodePathReadOnly, ""
 			}
 		}
 		if d.Reason == "" {

@@ -152,6 +152,16 @@ func TestDecide(t *testing.T) {
 
 // A subagent starts if its profile and the tool delegate_task are granted,
 // whichever tool starts it.
+// The reason for a denied write is a sentence, not the code again.
+func TestDecide_ReasonOfReadOnlyPath(t *testing.T) {
+	t.Parallel()
+	d := policy.Decide(&policy.Grants{Tools: []string{"write_file"}}, policy.Request{Tool: "write_file", Effect: policy.Write,
+		Paths: []policy.PathUse{{Path: "/p", Zone: policy.ZoneDenied, Write: true, Why: policy.CodePathReadOnly}}})
+	if diff := cmp.Diff("the path may not be written", d.Reason); diff != "" {
+		t.Errorf("%+v; reason (-want +got):\n%s", d, diff)
+	}
+}
+
 func TestDecide_SubagentProfiles(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []decision{

@@ -47,6 +47,9 @@ func (s *script) render(text string, talk *talk) (string, error) {
 
 // plain removes the library's prefix and returns one line of limited length.
 func plain(err error) error {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner // what a function of ours returned, without the place in the template
+	}
 	msg := strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "template: ")), " ")
 	if len(msg) > 400 {
 		msg = strings.ToValidUTF8(msg[:400], "") + "…"

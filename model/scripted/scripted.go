@@ -224,7 +224,7 @@ func (s *script) reply(r model.Request) (model.Chunk, error) {
 		}
 		return s.answer(t, position{Turn: i, N: n + 1}, talk)
 	}
-	return model.Chunk{}, fail(model.CodeScriptEnded, "script: all %d turns are used: add a turn, or end the run at the last", len(s.turns))
+	return model.Chunk{}, fail(model.CodeScriptEnded, "script: all turns are used (%d): add a turn, or end the run at the last", len(s.turns))
 }
 
 func message(t *turn, i int) string {

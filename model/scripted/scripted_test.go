@@ -110,12 +110,21 @@ turns:
 	if third, err := c.next(t); err != nil || third.Text() != "written, 1 read" {
 		t.Errorf("%q, %v", third.Text(), err)
 	}
-	if _, err := c.next(t); codeOf(err) != scriptEnded || !strings.Contains(err.Error(), "script: all 3 turns are used") {
+	if _, err := c.next(t); codeOf(err) != scriptEnded || !strings.Contains(err.Error(), "script: all turns are used (3)") {
 		t.Errorf("past the end: %v", err)
 	}
 }
 
 const scriptEnded = model.CodeScriptEnded
+
+// The error of a template says what is missing, without the library's words.
+func TestTemplateError_NamesWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	_, err := newTalk(script(t, `turns: [{say: '{{ result "read_fle" 1 }}'}]`), "Go.").next(t)
+	if err == nil || !strings.Contains(err.Error(), "turn 1: say: no result 1 of read_fle: there are 0") || strings.Contains(err.Error(), "executing") {
+		t.Errorf("error %v", err)
+	}
+}
 
 func TestStreamsWordsThenOneDone(t *testing.T) {
 	t.Parallel()
