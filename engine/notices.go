@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"metier"
+	"metier/agent"
 	"metier/event"
 	"metier/internal/nearest"
 	"metier/internal/plural"
@@ -87,6 +88,13 @@ func (r *Run) noteNoLoading() {
 	if slices.Contains(l.Tools, settings.ToolRunSkillScript) && !slices.Contains(l.Tools, settings.ToolLoadSkill) &&
 		slices.Contains(r.settings.Tools.Default, settings.ToolLoadSkill) && len(l.Skills) == 0 && len(r.snapshot.All()) > 0 {
 		r.note("no_skill_loading", "the model can use only %s, so it cannot load skills; to add the default tools, name %s in Request.Tools", strings.Join(l.Tools, ", "), ToolsDefault)
+	}
+}
+
+// noteNoPrograms reports that a run in code mode cannot run code.
+func (r *Run) noteNoPrograms() {
+	if r.launch.Spec.Mode == agent.ModeCode && !slices.Contains(r.launch.Tools, settings.ToolBash) && !slices.Contains(r.launch.Tools, settings.ToolRunSkillScript) {
+		r.note("no_programs", "Request.Mode is code, but no tool runs programs; to let the model run commands, name %s and %s in Request.Tools", ToolsDefault, settings.ToolBash)
 	}
 }
 

@@ -90,6 +90,7 @@ func (r *Run) introduce(ctx context.Context) error {
 	r.noteSkipped()
 	r.noteDenied()
 	r.noteNoLoading()
+	r.noteNoPrograms()
 	r.noteHosts()
 	r.NoteReadOnly()
 	r.noteBrowser()

@@ -19,6 +19,7 @@ var requests = []Code{
 	{"schema_unreadable", "", "The schema for the final answer could not be read.", "Give the path of a JSON Schema."},
 	{"schema_invalid", "invalid", "The schema for the final answer is not a valid JSON Schema (draft 2020-12).", "Fix the schema."},
 	{"slash_unknown", "invalid", "The task starts with a slash command, but users cannot call a skill with this name.", "Use one of the names in the hint, or start the task with another character."},
+	{"no_programs", "", "The run is in code mode, but no allowed tool runs programs.", "Also allow bash or run_skill_script."},
 	{"no_skill_loading", "", "The allowed tools run scripts but cannot load the skills that have them.", "Also allow the default tools."},
 	{"tool_unknown", "invalid", "No tool or tool server has this name.", "Use one of the names in the hint."},
 	{"tool_invalid", "invalid", "A custom tool is nil or has an invalid schema.", "Check the error that metier.FuncTool returned."},
