@@ -205,6 +205,10 @@ func (d *driver) observe(e event.Event, at time.Time) {
 		d.asked = append(d.asked, e.Calls...)
 		d.reason = record.Ref{}
 		d.report(Progress{Kind: TokenUsage, Turn: d.st.Turn, Usage: d.st.Usage})
+	case event.OutputChecked:
+		if e.Code != "" {
+			d.report(Progress{Kind: OutputInvalid, Code: e.Code}) // the state may be in the next turn already
+		}
 	case event.ContextCompacted:
 		d.talk = conversation{} // the machine's messages are others now
 		d.report(Progress{Kind: TokenUsage, Turn: d.st.Turn, Usage: d.st.Usage})

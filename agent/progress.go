@@ -23,6 +23,7 @@ const (
 	Compacting        ProgressKind = "compact"   // older messages are being summarized
 	ApprovalRequested ProgressKind = "ask"       // Call, Text
 	TokenUsage        ProgressKind = "tokens"    // Usage so far
+	OutputInvalid     ProgressKind = "output"    // Code: the answer does not match the schema
 	RunEnded          ProgressKind = "ended"     // Text: the status, Code
 )
 

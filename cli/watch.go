@@ -155,6 +155,8 @@ func (w *watcher) observe(p agent.Progress) {
 		w.line("skill %s is active", p.Skill)
 	case agent.ModelRetry:
 		w.line("model: %s; trying again in %s", p.Code, elapsed(p.Wait))
+	case agent.OutputInvalid:
+		w.line("the answer does not match the output schema")
 	case agent.Compacting:
 		w.line("summarizing older messages")
 	case agent.TokenUsage:
