@@ -59,7 +59,10 @@ func (a *app) ask(ctx context.Context, who string, q agent.Question, args json.R
 			menu = append(menu, "["+c.keys[0]+"] "+c.text)
 		}
 	}
-	for range mostTries {
+	for try := range mostTries {
+		if try > 0 {
+			fmt.Fprintln(a.Err, "type one of the letters in brackets")
+		}
 		line, err := a.typed(ctx, strings.Join(menu, "  ")+": ")
 		if errors.Is(err, io.EOF) && line == "" {
 			fmt.Fprintln(a.Err, "\nnote: the input ended, so the answer is no")

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier/event"
+	"metier/internal/distinct"
 	"metier/internal/nearest"
 	"metier/internal/plural"
 	"metier/record"
@@ -193,7 +194,7 @@ func (a *app) showEntries(ctx context.Context, f *run.Folder, kind string, from 
 		}
 	}
 	if len(list) == 0 && !slices.ContainsFunc(eventTypes(), func(t string) bool { return ofType(t, kind) }) {
-		return wrong("type_unknown", "types: "+strings.Join(eventTypes(), ", "), "there is no type %q%s", kind, nearest.Hint(kind, append(families(), eventTypes()...)))
+		return wrong("type_unknown", "types: "+strings.Join(eventTypes(), ", "), "there is no type %q%s", kind, nearest.Hint(kind, distinct.Of(append(families(), eventTypes()...))))
 	}
 	if a.json {
 		return a.document(map[string]any{"id": f.ID(), "head": head, "entries": list})

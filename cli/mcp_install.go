@@ -80,6 +80,8 @@ type installed struct {
 	Entry   json.RawMessage `json:"entry,omitempty"` // of the whole file, with nothing else in it
 	Text    string          `json:"text"`
 	Written bool            `json:"written"`
+
+	declined bool // the user saw the entry and does not want it written
 }
 
 func (a *app) mcpInstall(ctx context.Context, f mcpInstallFlags, m install.Client, args []string) error {
@@ -109,6 +111,10 @@ func (a *app) mcpInstall(ctx context.Context, f mcpInstallFlags, m install.Clien
 	}
 	if doc.Written {
 		fmt.Fprintf(a.Out, "written to %s\n", oneLine(doc.File))
+		return nil
+	}
+	if doc.declined {
+		fmt.Fprintln(a.Err, "nothing is written")
 		return nil
 	}
 	fmt.Fprint(a.Out, doc.Text)
@@ -143,7 +149,11 @@ func (a *app) installInto(ctx context.Context, f mcpInstallFlags, m install.Clie
 			return wrong("confirmation_needed", "add --yes, or leave --write out and paste what is printed", "cannot ask whether to change %s", doc.File)
 		}
 		fmt.Fprint(a.Err, doc.Text)
-		if ok, err := a.confirms(ctx, fmt.Sprintf("Write this into %s?", oneLine(doc.File))); err != nil || !ok {
+		ok, err := a.confirms(ctx, fmt.Sprintf("Write this into %s?", oneLine(doc.File)))
+		if err == nil && !ok {
+			doc.declined = true
+		}
+		if err != nil || !ok {
 			return err
 		}
 	}

@@ -110,6 +110,9 @@ func (h *Harness) Err() error {
 	for _, d := range h.Diagnostics {
 		if d.Code == h.broken && d.Path == File {
 			e.Err = errors.New(d.Detail)
+			if h.broken != "harness-missing" {
+				e.Err = errors.New(File + ": " + d.Detail)
+			}
 			break
 		}
 	}

@@ -80,7 +80,11 @@ func Find(root, what string) (string, string, error) {
 	case len(match) > 1:
 		const most = 5
 		shown := match[:min(most, len(match))]
-		return "", "", wrong(metier.Invalid, CodeAmbiguous, root, "write more of the id", "%d runs start with %q: %s", len(match), what, strings.Join(shown, ", "))
+		list := strings.Join(shown, ", ")
+		if len(match) > most {
+			list += ", …"
+		}
+		return "", "", wrong(metier.Invalid, CodeAmbiguous, root, "write more of the id", "%d runs start with %q: %s", len(match), what, list)
 	}
 	if info, err := os.Stat(what); err == nil && info.IsDir() {
 		return findPath(what)

@@ -108,7 +108,7 @@ func (d *doctor) configuration() {
 		case found:
 			d.ok("config", "%s is read", p)
 		default:
-			d.ok("config", "%s is not there", p)
+			d.ok("config", "%s: not found (optional)", p)
 		}
 	}
 	d.op, _ = config.Load(d.e.Env) // errors are reported above

@@ -293,6 +293,8 @@ func reason(err error) string {
 	switch {
 	case !ok:
 		return err.Error()
+	case e.Code == confine.IsDir:
+		return "it is a folder"
 	case e.Err == nil:
 		return string(e.Code)
 	case errors.Is(e.Err, syscall.ENXIO):
