@@ -123,7 +123,7 @@ func call(file string, args ...string) string {
 func (e *errand) run(more ...string) (code int, said string) {
 	e.t.Helper()
 	var out, errs bytes.Buffer
-	env := []string{"HOME=" + e.dir, "METIER_CONFIG=" + filepath.Join(e.dir, "config.yaml"), "OLLAMA_HOST=127.0.0.1:1", "PATH=" + os.Getenv("PATH"), "SHOP_PASSWORD=correct-horse-battery"}
+	env := []string{"HOME=" + e.dir, "METIER_CONFIG=" + configIn(e.dir), "OLLAMA_HOST=127.0.0.1:1", "PATH=" + os.Getenv("PATH"), "SHOP_PASSWORD=correct-horse-battery"}
 	code = cli.Main(e.t.Context(), append(slices.Clone(e.line), more...), env, cli.IO{In: strings.NewReader(""), Out: &out, Err: &errs, Dir: e.dir})
 	return code, out.String() + errs.String()
 }

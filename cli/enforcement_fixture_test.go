@@ -100,11 +100,7 @@ func (e *enforced) run(turns [][]deed, args ...string) kept {
 		return out
 	})
 	line := append([]string{"run", "--output-mode", "batch", "--model", "openai:test", "--artifact-root", filepath.Join(e.dir, "runs")}, args...)
-	config := os.DevNull
-	if e.there("config.yaml") {
-		config = filepath.Join(e.dir, "config.yaml")
-	}
-	env := []string{"HOME=" + filepath.Join(e.dir, "home"), "OPENAI_BASE_URL=" + server.URL, "OPENAI_API_KEY=" + modeltest.Key, "METIER_CONFIG=" + config, "PATH=" + os.Getenv("PATH")}
+	env := []string{"HOME=" + filepath.Join(e.dir, "home"), "OPENAI_BASE_URL=" + server.URL, "OPENAI_API_KEY=" + modeltest.Key, "METIER_CONFIG=" + configIn(e.dir), "PATH=" + os.Getenv("PATH")}
 	k := kept{t: e.t}
 	var out, errs bytes.Buffer
 	before := e.folders()

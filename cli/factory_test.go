@@ -209,7 +209,7 @@ func TestABrokenBuildShowsInTheComparison(t *testing.T) {
 		f := newFactory(t)
 		f.change("model.yaml", "  # build\n", "  - {when: '{{ contains \"Phase build.\" prompt }}', error: model_auth}\n")
 		rows, out := f.compare(1)
-		if w := rows["with"]; w.score != "0 of 12" || !strings.HasPrefix(w.build, "failed: run ") || !strings.Contains(w.build, "-build failed (model_auth)") || rows["without"].score != "0 of 12" {
+		if w := rows["with"]; w.score != "0 of 12" || !strings.HasPrefix(w.build, "failed: run ") || !strings.Contains(w.build, "-build failed: scripted: ") || rows["without"].score != "0 of 12" {
 			t.Error(out)
 		}
 	})

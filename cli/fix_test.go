@@ -22,7 +22,7 @@ func TestFixKeepsTheModeOfAFile(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte("---\nname: a: b\n---\n"), 0o640); err != nil {
+	if err := os.WriteFile(file, []byte("---\nname: a: b\ndescription: Does it.\n---\n"), 0o640); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(file, 0o751); err != nil {
@@ -36,7 +36,7 @@ func TestFixKeepsTheModeOfAFile(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o751 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	if b, err := os.ReadFile(file); err != nil || string(b) != "---\nname: \"a: b\"\n---\n" {
+	if b, err := os.ReadFile(file); err != nil || string(b) != "---\nname: \"a: b\"\ndescription: Does it.\n---\n" {
 		t.Errorf("%q, %v", b, err)
 	}
 	if all, err := os.ReadDir(filepath.Dir(file)); err != nil || len(all) != 1 {

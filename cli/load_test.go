@@ -155,11 +155,11 @@ func TestSecondInterrupt(t *testing.T) {
 				var e struct {
 					Error struct{ Code, Message, Hint string }
 				}
-				if err := json.Unmarshal([]byte(text), &e); err != nil || e.Error.Code != "interrupted" || !strings.Contains(e.Error.Hint, "metier run --resume latest") {
+				if err := json.Unmarshal([]byte(text), &e); err != nil || e.Error.Code != "interrupted" || !strings.Contains(e.Error.Hint, "metier run --resume 20") {
 					t.Errorf("standard error is %q, %v", text, err)
 				}
 			} else if !strings.Contains(text, "metier: stopping; once more stops at once\n") ||
-				!strings.HasSuffix(text, "metier: stopped at once [interrupted]\n  hint: the record is kept; continue with: metier run --resume latest\n") {
+				!strings.Contains(text, "metier: stopped at once [interrupted]\n  hint: the record is kept; continue with: metier run --resume 20") {
 				t.Errorf("standard error is %q", text)
 			}
 		})

@@ -79,11 +79,20 @@ func (k *kin) write(files map[string]string) {
 	putFiles(k.t, k.dir, files)
 }
 
+// configIn returns the configuration file in a folder, or an empty one if the test has none.
+func configIn(dir string) string {
+	file := filepath.Join(dir, "config.yaml")
+	if _, err := os.Stat(file); err != nil {
+		return os.DevNull
+	}
+	return file
+}
+
 func (k *kin) env() []string {
 	k.mu.Lock() // the test sets what a request of another process is answered with
 	defer k.mu.Unlock()
 	return []string{"HOME=" + k.home, "USER=ada", "OPENAI_BASE_URL=" + k.server.URL, "OPENAI_API_KEY=" + modeltest.Key, "METIER_MODEL=openai:stand-in",
-		"METIER_CONFIG=" + filepath.Join(k.dir, "config.yaml"), "PATH=" + os.Getenv("PATH")}
+		"METIER_CONFIG=" + configIn(k.dir), "PATH=" + os.Getenv("PATH")}
 }
 
 // metier runs the command in this process.
