@@ -5,14 +5,17 @@ import (
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"metier/internal/confine"
 )
 
-// Limits for reading submodules.
+// Limits for reading submodules. Beyond them, programs cannot write to the workspace.
 const (
 	mostIndex     = 256 << 20 // bytes of an index
 	mostLinked    = 1000      // submodules, with those in them
@@ -22,9 +25,9 @@ const (
 // repositories returns the git metadata that git uses in the repository of a folder: the folders
 // that a .git file names, and the .git of each submodule, whether it exists or not. git started in
 // the top folder also runs in these. If the folder itself is a repository, its configuration and
-// hooks count.
-func repositories(dir string) []string {
-	out := gitFolders(dir)
+// hooks count; so do those that a configuration names. partial reports that there are more.
+func repositories(dir string) (out []string, partial bool) {
+	out = gitFolders(dir)
 	if isRepository(dir) {
 		for _, name := range []string{"HEAD", "config", "config.worktree", "commondir", "hooks", "info"} {
 			out = append(out, filepath.Join(dir, name))
@@ -36,14 +39,18 @@ func repositories(dir string) []string {
 			break
 		}
 		if top = filepath.Dir(top); top == filepath.Dir(top) {
-			return out
+			return out, false
 		}
 	}
 	left := mostLinked
 	var visit func(top string, depth int)
 	visit = func(top string, depth int) {
-		for _, name := range submodules(gitDir(top)) {
+		out = append(out, obeyed(top)...)
+		names, whole := submodules(gitDir(top))
+		partial = partial || !whole
+		for _, name := range names {
 			if left--; left < 0 || depth == deepestLinked {
+				partial = true
 				return
 			}
 			sub := filepath.Join(top, filepath.FromSlash(name))
@@ -52,8 +59,54 @@ func repositories(dir string) []string {
 		}
 	}
 	visit(top, 0)
+	return out, partial
+}
+
+// obeyed returns the files that git obeys in the repository of a working tree and that may be
+// elsewhere: those that are links, and those that its configuration names.
+func obeyed(top string) (out []string) {
+	dirs := gitFolders(top)
+	if len(dirs) == 0 {
+		dirs = []string{filepath.Join(top, ".git")}
+	}
+	for _, dir := range dirs {
+		for _, name := range []string{"config", "config.worktree", "hooks", "info", "info/attributes"} {
+			out = append(out, filepath.Join(dir, filepath.FromSlash(name)))
+		}
+		hooks := []string{filepath.Join(dir, "hooks")}
+		for _, name := range []string{"config", "config.worktree"} {
+			path := filepath.Join(dir, name)
+			if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > 1<<20 {
+				continue
+			}
+			b, _ := os.ReadFile(path) // also through a link; one that is gone names nothing
+			for _, m := range named.FindAllSubmatch(b, -1) {
+				p, base := strings.Trim(strings.TrimSpace(string(m[2])), `"`), dir
+				if strings.EqualFold(string(m[1]), "hooksPath") {
+					base = top
+				}
+				if !filepath.IsAbs(p) {
+					p = filepath.Join(base, filepath.FromSlash(p))
+				}
+				if out = append(out, p); base == top {
+					hooks = append(hooks, p)
+				}
+			}
+		}
+		for _, folder := range hooks {
+			entries, _ := os.ReadDir(folder) // none: there are no hooks
+			for _, e := range entries {
+				if e.Type()&os.ModeSymlink != 0 {
+					out = append(out, filepath.Join(folder, e.Name()))
+				}
+			}
+		}
+	}
 	return out
 }
+
+// named finds the keys core.hooksPath and include.path in a git configuration.
+var named = regexp.MustCompile(`(?im)^[ \t]*(?:\[[^\]\n]*\][ \t]*)?(hooksPath|path)[ \t]*=([^\n#;]*)`)
 
 // isRepository reports whether git takes the folder itself for a repository.
 func isRepository(dir string) bool {
@@ -72,8 +125,10 @@ func gitDir(dir string) string {
 	return filepath.Join(dir, ".git")
 }
 
-// submodules lists the submodules in the index of a repository, as slash-separated paths.
-func submodules(gitDir string) (out []string) {
+// submodules lists the submodules in the index of a repository, as slash-separated paths. whole
+// reports whether that is all of them.
+func submodules(gitDir string) (out []string, whole bool) {
+	whole = true
 	files := []string{"index"}
 	entries, _ := os.ReadDir(gitDir) // none: there is no index either
 	for _, e := range entries {
@@ -83,18 +138,22 @@ func submodules(gitDir string) (out []string) {
 	}
 	for _, name := range files {
 		b, _, err := confine.ReadBeneath(gitDir, name, mostIndex)
-		if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
+		parsed := false
 		for _, hash := range []int{sha1.Size, sha256.Size} { // an index does not say which hash it has
-			links, whole := gitlinks(b, hash)
-			out = append(out, links...)
-			if whole {
+			var links []string
+			if links, parsed = gitlinks(b, hash); parsed || err == nil {
+				out = append(out, links...)
+			}
+			if parsed {
 				break
 			}
 		}
+		whole = whole && parsed && err == nil
 	}
-	return out
+	return out, whole
 }
 
 // gitlinks lists the submodules in a git index of version 2 to 4, as far as it can be parsed

@@ -2,12 +2,18 @@ package engine
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"metier/config"
+	"metier/internal/testenv"
+	"metier/settings"
 )
 
 // gitEntry is one entry of a git index: its mode, name, and in version 4 how
@@ -75,7 +81,7 @@ func TestSubmodules_OfBothHashes(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got := submodules(dir)
+			got, _ := submodules(dir)
 			for _, want := range []string{"lib/one", "lib/one", "two"}[:n] {
 				if !slices.Contains(got, want) {
 					t.Errorf("hash of %d bytes, %d entries: %q, want %s", hash, n, got, want)
@@ -107,8 +113,59 @@ func TestProtected_HasSubmodules(t *testing.T) {
 	own := filepath.Join(top, ".git", "modules", "pkg", "sub")
 	want := []string{filepath.Join(top, "pkg", "sub", ".git"), own, filepath.Join(top, "pkg", "sub", "deep", ".git")}
 	for _, dir := range []string{top, filepath.Join(top, "pkg")} {
-		if diff := cmp.Diff(want, repositories(dir)); diff != "" {
+		got, partial := repositories(dir)
+		if partial {
+			t.Error("there are more")
+		}
+		got = slices.DeleteFunc(got, func(p string) bool { return !slices.Contains(want, p) })
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", dir, diff)
+		}
+	}
+}
+
+// Where not all submodules can be protected, programs write nothing.
+func TestProtected_TooManySubmodules(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]bool{mostLinked: true, mostLinked + 1: false} {
+		dir := t.TempDir()
+		var entries []gitEntry
+		for i := range n {
+			entries = append(entries, gitEntry{mode: 0o160000, name: fmt.Sprintf("s%04d", i)})
+		}
+		if err := errors.Join(os.Mkdir(filepath.Join(dir, ".git"), 0o755), os.WriteFile(filepath.Join(dir, ".git", "index"), gitIndex(2, 20, entries...), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		e := New(config.NewEnv([]string{"HOME=" + t.TempDir()}, dir), Options{})
+		l := Launch{Workspace: dir}
+		w := e.sandboxed(l, e.protected(l, config.Operator{}, settings.Discover{MaxDirs: 100}, nil), nil)
+		if diff := cmp.Diff(want, w.Writable); diff != "" {
+			t.Errorf("%d submodules: writable (-want +got):\n%s", n, diff)
+		}
+	}
+}
+
+// git also obeys what its configuration and hooks lead to.
+func TestProtected_HasWhatGitIsLedTo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"conf/git": "[core]\n\thooksPath = my/hooks\n[include]\n\tpath = ../conf/more\n", "conf/more": "", "my/hooks/keep": "", "tools/lint": ""} {
+		p := filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := errors.Join(os.MkdirAll(filepath.Join(dir, ".git", "hooks"), 0o755), os.Symlink("../conf/git", filepath.Join(dir, ".git", "config")),
+		os.Symlink("../../tools/lint", filepath.Join(dir, ".git", "hooks", "pre-commit")), os.Symlink("../../tools/other", filepath.Join(dir, "my", "hooks", "pre-push")))
+	if err != nil {
+		testenv.Skip(t, fmt.Sprintf("this system lets us make no links: %v", err))
+	}
+	e := New(config.NewEnv([]string{"HOME=" + t.TempDir()}, dir), Options{})
+	l := Launch{Workspace: dir}
+	w := e.sandboxed(l, e.protected(l, config.Operator{}, settings.Discover{MaxDirs: 100}, nil), nil)
+	for _, p := range []string{"conf/git", "conf/more", "my/hooks", "tools/lint", "tools/other"} {
+		if !slices.Contains(w.ReadOnly, p) {
+			t.Errorf("%s can be changed", p)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func (c Custom) folders() (out []string) {
 // of skills, skills linked into them, the configuration and the files it names, the list of
 // disabled skills, programs that run outside of the sandbox, and the files the run itself was
 // started with. skills of several runs share what they list.
-func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, skills *Skills) []string {
+func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, skills *Skills) (p protection) {
 	out := append([]string{filepath.Join(l.Workspace, "metier.yaml")}, e.Env.Files()...)
 	out = slices.Concat(out, l.Sources, op.Policies, op.MCPFiles, op.Subagents.Profiles, op.Browser.Path, ownPrograms(op))
 	folders := e.skillFolders(l.Workspace, l.Cwd)
@@ -121,9 +121,18 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, sk
 		out = append(out, skills.linked(l.Workspace, dir, s.InSkills(), s.MaxDirs)...)
 	}
 	for _, dir := range e.projectDirs(l.Workspace, l.Cwd) {
-		out = append(append(out, filepath.Join(dir, harness.File)), repositories(dir)...)
+		paths, partial := repositories(dir)
+		out = append(append(out, filepath.Join(dir, harness.File)), paths...)
+		p.partial = p.partial || partial
 	}
-	return out
+	p.paths = out
+	return p
+}
+
+// protection lists the files that no tool and no program writes.
+type protection struct {
+	paths   []string
+	partial bool // there are more submodules, so programs cannot write to the workspace at all
 }
 
 // ownPrograms returns the programs that run outside of the sandbox: that of this process, the one

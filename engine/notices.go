@@ -124,6 +124,9 @@ func (r *Run) NoteReadOnly() {
 	if dir := r.launch.skillsAround(); dir != "" && r.launch.runs() && !r.launch.harnessed() {
 		r.note("workspace_read_only", "the workspace is in the skills folder %s, so programs cannot write to it; choose another one with Request.Workspace", dir)
 	}
+	if r.protected.partial && r.launch.runs() {
+		r.note("workspace_read_only", "the repository has more than %d submodules, or an index that cannot be read, so not all of its submodules can be protected and programs cannot write to the workspace", mostLinked)
+	}
 }
 
 // noteHosts reports that granted hosts have no effect under the settings, or that pages may be read

@@ -209,8 +209,8 @@ func (r *Run) current() *sandbox.Workspace {
 // sandboxed returns the workspace as programs see it. Protected paths are read-only, and records
 // and secrets appear empty. All of .git is protected: besides hooks and config, a commondir and an
 // index can also make git run commands.
-func (e *Engine) sandboxed(l Launch, protected []string, secrets []config.Secret) *sandbox.Workspace {
-	w := &sandbox.Workspace{Host: l.Workspace, Writable: l.skillsAround() == ""}
+func (e *Engine) sandboxed(l Launch, p protection, secrets []config.Secret) *sandbox.Workspace {
+	w := &sandbox.Workspace{Host: l.Workspace, Writable: l.skillsAround() == "" && !p.partial}
 	links := ways{}
 	add := func(list *[]string, p string) {
 		for _, rel := range links.inWorkspace(l.Workspace, p) {
@@ -220,7 +220,7 @@ func (e *Engine) sandboxed(l Launch, protected []string, secrets []config.Secret
 		}
 	}
 	readOnly, hidden := e.guarded(l.Workspace, l.Cwd)
-	for _, p := range slices.Concat(protected, readOnly) {
+	for _, p := range slices.Concat(p.paths, readOnly) {
 		add(&w.ReadOnly, p)
 	}
 	for _, p := range slices.Concat(e.closed(l, secrets), hidden, []string{l.Artifacts}) {

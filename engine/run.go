@@ -47,7 +47,7 @@ type Run struct {
 	links     *Skills // shared, or only what linked found
 	snapshot  *metier.Snapshot
 	disk      *metier.Snapshot // the skills as they are on disk; a record may bind the session to earlier ones
-	protected []string         // no tool and no program writes these
+	protected protection
 	workspace *filetool.Workspace
 	host      *host.Host      // nil where no server of the Model Context Protocol is configured
 	sandbox   sandbox.Sandbox // nil where the model runs no programs
@@ -133,7 +133,7 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 		r.links = &Skills{links: map[string][]string{}}
 	}
 	r.protected = e.protected(l, r.op, s.Operator.Discover, r.links)
-	r.workspace, err = filetool.OpenWorkspace(l.Workspace, &filetool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: e.Env.Home(), Protected: r.protected, Denied: e.closed(l, r.op.Secrets)})
+	r.workspace, err = filetool.OpenWorkspace(l.Workspace, &filetool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: e.Env.Home(), Protected: r.protected.paths, Denied: e.closed(l, r.op.Secrets)})
 	if err != nil {
 		return nil, err
 	}
