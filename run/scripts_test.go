@@ -32,7 +32,7 @@ func (a *author) executed(call string) event.ScriptExecuted {
 			Notes: []string{"memory-best-effort"}}}
 }
 
-// req: A-093
+// req: A-093, C-042
 func TestAScriptIsRecordedWithWhereItCameFromAndHowItEnded(t *testing.T) {
 	t.Parallel()
 	f := real(t)
