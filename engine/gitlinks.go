@@ -6,13 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
-
-	"metier/internal/confine"
 )
 
 // Limits for reading submodules. Beyond them, programs cannot write to the workspace.
@@ -70,16 +69,13 @@ func obeyed(top string) (out []string) {
 		dirs = []string{filepath.Join(top, ".git")}
 	}
 	for _, dir := range dirs {
-		for _, name := range []string{"config", "config.worktree", "hooks", "info", "info/attributes"} {
-			out = append(out, filepath.Join(dir, filepath.FromSlash(name)))
-		}
-		hooks := []string{filepath.Join(dir, "hooks")}
+		folders := []string{dir, filepath.Join(dir, "info"), filepath.Join(dir, "hooks")}
 		for _, name := range []string{"config", "config.worktree"} {
 			path := filepath.Join(dir, name)
-			if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > 1<<20 {
+			b, err := readGit(path, 1<<20)
+			if err != nil {
 				continue
 			}
-			b, _ := os.ReadFile(path) // also through a link; one that is gone names nothing
 			for _, m := range named.FindAllSubmatch(b, -1) {
 				p, base := strings.Trim(strings.TrimSpace(string(m[2])), `"`), dir
 				if strings.EqualFold(string(m[1]), "hooksPath") {
@@ -89,12 +85,12 @@ func obeyed(top string) (out []string) {
 					p = filepath.Join(base, filepath.FromSlash(p))
 				}
 				if out = append(out, p); base == top {
-					hooks = append(hooks, p)
+					folders = append(folders, p)
 				}
 			}
 		}
-		for _, folder := range hooks {
-			entries, _ := os.ReadDir(folder) // none: there are no hooks
+		for _, folder := range folders {
+			entries, _ := os.ReadDir(folder) // none: nothing there leads elsewhere
 			for _, e := range entries {
 				if e.Type()&os.ModeSymlink != 0 {
 					out = append(out, filepath.Join(folder, e.Name()))
@@ -130,14 +126,17 @@ func gitDir(dir string) string {
 func submodules(gitDir string) (out []string, whole bool) {
 	whole = true
 	files := []string{"index"}
-	entries, _ := os.ReadDir(gitDir) // none: there is no index either
+	entries, err := os.ReadDir(gitDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, false
+	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), "sharedindex.") { // entries of a split index
 			files = append(files, e.Name())
 		}
 	}
 	for _, name := range files {
-		b, _, err := confine.ReadBeneath(gitDir, name, mostIndex)
+		b, err := readGit(filepath.Join(gitDir, name), mostIndex)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -154,6 +153,18 @@ func submodules(gitDir string) (out []string, whole bool) {
 		whole = whole && parsed && err == nil
 	}
 	return out, whole
+}
+
+// readGit reads a file of git's, also through links, as git does.
+func readGit(path string, most int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > most {
+		return nil, fmt.Errorf("%s is not a file of at most %d bytes", path, most)
+	}
+	return os.ReadFile(path)
 }
 
 // gitlinks lists the submodules in a git index of version 2 to 4, as far as it can be parsed

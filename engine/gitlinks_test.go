@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -124,6 +125,41 @@ func TestProtected_HasSubmodules(t *testing.T) {
 	}
 }
 
+// What is a link for git is one for metier.
+func TestProtected_FollowsGitsLinks(t *testing.T) {
+	t.Parallel()
+	index := string(gitIndex(2, 20, gitEntry{mode: 0o160000, name: "sub"}))
+	for name, files := range map[string]map[string]string{
+		"folder":  {".git": "-> store", "store/index": index},
+		"outside": {".git": "-> $OUT", "$OUT/index": index},
+		"index":   {".git/index": "-> ../idx", "idx": index},
+		"file":    {".git": "-> gitfile", "gitfile": "gitdir: store\n", "store/index": index},
+	} {
+		dir, outside := t.TempDir(), t.TempDir()
+		at := func(p string) string {
+			if rest, is := strings.CutPrefix(p, "$OUT"); is {
+				return outside + rest
+			}
+			return filepath.Join(dir, filepath.FromSlash(p))
+		}
+		for p, text := range files {
+			err := os.MkdirAll(filepath.Dir(at(p)), 0o755)
+			if target, link := strings.CutPrefix(text, "-> "); link {
+				err = errors.Join(err, os.Symlink(strings.ReplaceAll(target, "$OUT", outside), at(p)))
+			} else {
+				err = errors.Join(err, os.WriteFile(at(p), []byte(text), 0o644))
+			}
+			if err != nil {
+				testenv.Skip(t, fmt.Sprintf("this system lets us make no links: %v", err))
+			}
+		}
+		got, partial := repositories(dir)
+		if partial || !slices.Contains(got, filepath.Join(dir, "sub", ".git")) {
+			t.Errorf("%s: %q, partial %v", name, got, partial)
+		}
+	}
+}
+
 // Where not all submodules can be protected, programs write nothing.
 func TestProtected_TooManySubmodules(t *testing.T) {
 	t.Parallel()
@@ -155,7 +191,7 @@ func TestProtected_HasWhatGitIsLedTo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := errors.Join(os.MkdirAll(filepath.Join(dir, ".git", "hooks"), 0o755), os.Symlink("../conf/git", filepath.Join(dir, ".git", "config")),
+	err := errors.Join(os.MkdirAll(filepath.Join(dir, ".git", "hooks"), 0o755), os.Symlink("../conf/git", filepath.Join(dir, ".git", "config")), os.Symlink("../list", filepath.Join(dir, ".git", "index")),
 		os.Symlink("../../tools/lint", filepath.Join(dir, ".git", "hooks", "pre-commit")), os.Symlink("../../tools/other", filepath.Join(dir, "my", "hooks", "pre-push")))
 	if err != nil {
 		testenv.Skip(t, fmt.Sprintf("this system lets us make no links: %v", err))
@@ -163,7 +199,7 @@ func TestProtected_HasWhatGitIsLedTo(t *testing.T) {
 	e := New(config.NewEnv([]string{"HOME=" + t.TempDir()}, dir), Options{})
 	l := Launch{Workspace: dir}
 	w := e.sandboxed(l, e.protected(l, config.Operator{}, settings.Discover{MaxDirs: 100}, nil), nil)
-	for _, p := range []string{"conf/git", "conf/more", "my/hooks", "tools/lint", "tools/other"} {
+	for _, p := range []string{"conf/git", "conf/more", "my/hooks", "tools/lint", "tools/other", "list"} {
 		if !slices.Contains(w.ReadOnly, p) {
 			t.Errorf("%s can be changed", p)
 		}

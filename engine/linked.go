@@ -136,12 +136,12 @@ func linkedSkills(workspace, folder string, nested bool, most int) (out []string
 // its repository.
 func gitFolders(dir string) (out []string) {
 	read := func(dir, name string) string {
-		b, _, err := confine.ReadBeneath(dir, name, 4<<10) // no file: nothing is named
+		b, err := readGit(filepath.Join(dir, name), 4<<10)
 		if err != nil {
-			return ""
+			return "" // no file, or a folder: nothing is named
 		}
 		line, _, _ := strings.Cut(string(b), "\n")
-		return strings.TrimRight(line, "\r ")
+		return strings.TrimRight(line, "\r")
 	}
 	place := func(base, p string) string {
 		if !filepath.IsAbs(p) {
@@ -150,8 +150,8 @@ func gitFolders(dir string) (out []string) {
 		out = append(out, p)
 		return p
 	}
-	if p, is := strings.CutPrefix(read(dir, ".git"), "gitdir:"); is && strings.TrimSpace(p) != "" {
-		own := place(dir, strings.TrimSpace(p))
+	if p, is := strings.CutPrefix(read(dir, ".git"), "gitdir: "); is && p != "" {
+		own := place(dir, p)
 		if p := read(own, "commondir"); p != "" {
 			place(own, p)
 		}
