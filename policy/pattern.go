@@ -130,7 +130,8 @@ func (p Pattern) names(tool string) bool {
 	if stem, open := strings.CutSuffix(p.Tool, "*"); open {
 		return strings.HasPrefix(tool, stem)
 	}
-	return p.Tool == tool || strings.HasPrefix(p.Tool, "mcp__") && strings.HasPrefix(tool, p.Tool+"__") ||
+	label, served := strings.CutPrefix(p.Tool, "mcp__") // labels have no "__"
+	return p.Tool == tool || served && !strings.Contains(label, "__") && strings.HasPrefix(tool, p.Tool+"__") ||
 		slices.Contains(aliases[strings.ToLower(p.Tool)], tool)
 }
 
@@ -215,7 +216,7 @@ func (p Pattern) below(folder string) bool {
 		return !strings.HasPrefix(p.Arg, "/") || strings.HasPrefix(p.Arg, "/workspace")
 	}
 	fixed := inWorkspace(p.Arg)
-	if i := strings.IndexAny(fixed, "*?"); i >= 0 {
+	if i := strings.IndexAny(fixed, `*?[\`); i >= 0 {
 		if fixed = fixed[:i]; strings.HasPrefix(folder+"/", fixed) {
 			return true
 		}

@@ -95,7 +95,7 @@ func TestToolPatterns(t *testing.T) {
 		want          bool
 	}{
 		{"mcp__github__*", "mcp__github__create_issue", true}, {"mcp__github__*", "mcp__gitlab__x", false}, {"mcp__github", "mcp__github__x", true}, {"mcp__github", "mcp__github2__x", false},
-		{"mcp__*", "mcp__a__b", true}, {"mcp__github__create_issue", "mcp__github__create_issue", true}, {"mcp__github__create", "mcp__github__create_issue", false}, {"MCP__github__*", "mcp__github__x", false},
+		{"mcp__*", "mcp__a__b", true}, {"mcp__github__create_issue", "mcp__github__create_issue", true}, {"mcp__github__create", "mcp__github__create_issue", false}, {"mcp__github__create", "mcp__github__create__issue", false}, {"MCP__github__*", "mcp__github__x", false},
 		{"Read", "read_file", true}, {"Edit", "edit_file", true}, {"MultiEdit", "edit_file", true}, {"Write", "edit_file", false}, {"Grep", "search_files", true}, {"Glob", "list_files", true},
 		{"Bash", "run_skill_script", true}, {"run_skill_script", "bash", false}, {"WebFetch", "web_fetch", true}, {"read_*", "read_file", true}, {"r*d", "read_file", false}, {"*_file", "read_file", false},
 	} {
@@ -183,10 +183,12 @@ func TestDenyRulesTouchAnyPart(t *testing.T) {
 		}
 	}
 	for pattern, folders := range map[string]map[string]bool{
-		"Grep(secrets/**)": {"/workspace": true, "/workspace/secrets": true, "/workspace/secrets/in": true, "/workspace/src": false, "/skills/a": false},
-		"Grep(a/key)":      {"/workspace/a": true, "/workspace/b": false},
-		"LS(**/key)":       {"/workspace/a": true},
-		"LS(src/*.go)":     {"/workspace/src": true, "/workspace/docs": false},
+		"Grep(env[0-9]/token)":    {"/workspace": true, "/workspace/env1": true, "/workspace/src": false},
+		"Grep([s]ecrets/s[u]b/b)": {"/workspace/secrets": true, "/workspace/secrets/sub": true},
+		"Grep(secrets/**)":        {"/workspace": true, "/workspace/secrets": true, "/workspace/secrets/in": true, "/workspace/src": false, "/skills/a": false},
+		"Grep(a/key)":             {"/workspace/a": true, "/workspace/b": false},
+		"LS(**/key)":              {"/workspace/a": true},
+		"LS(src/*.go)":            {"/workspace/src": true, "/workspace/docs": false},
 	} {
 		g := open()
 		g.Tools = append(g.Tools, "search_files", "list_files")
