@@ -436,6 +436,14 @@ func TestChildRunsAreVerifiedWithTheirParent(t *testing.T) {
 	if rep := must[run.VerifyReport](t)(run.Verify(t.Context(), f)); !rep.OK || len(rep.Record.Children) != 1 {
 		t.Errorf("%+v", rep)
 	}
+	// What is gone from a child's record is reported, as it is for its parent's.
+	missing := false
+	for _, w := range must[run.VerifyReport](t)(run.Verify(t.Context(), f)).Warnings {
+		missing = missing || w.Code == run.CodeNoArtifact && w.On == "children/kid/transcript.json"
+	}
+	if !missing {
+		t.Error("the child's artifacts were never written, and nothing says so")
+	}
 	log := must[[]byte](t)(os.ReadFile(child.Path("events.jsonl")))
 	ok(t, os.WriteFile(child.Path("events.jsonl"), bytes.Replace(log, []byte("subagent-inherit"), []byte("model-tool\",\"x\":\""), 1), 0o600))
 	if rep := must[run.VerifyReport](t)(run.Verify(t.Context(), f)); rep.OK {

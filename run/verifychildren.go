@@ -104,12 +104,20 @@ func (f *Folder) verifyEnded(ctx context.Context, name string, r *VerifyReport) 
 	if err != nil || !in.Record.OK() {
 		return nil // the parent's record is reported for that
 	}
-	for _, p := range in.Problems {
+	below := func(p Problem) Problem {
 		on := dirChilds + "/" + name
 		if p.On != "" {
 			on += "/" + p.On
 		}
-		r.Problems = append(r.Problems, Problem{Code: p.Code, Seq: p.Seq, On: on, Detail: p.Detail})
+		return Problem{Code: p.Code, Seq: p.Seq, On: on, Detail: p.Detail}
+	}
+	for _, p := range in.Problems {
+		r.Problems = append(r.Problems, below(p))
+	}
+	for _, p := range in.Warnings {
+		if p.Code != CodeNoHeads || r.HasHeads {
+			r.Warnings = append(r.Warnings, below(p))
+		}
 	}
 	return nil
 }
