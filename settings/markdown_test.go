@@ -2,6 +2,7 @@ package settings
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -48,7 +49,7 @@ func writeRow(b *strings.Builder, r Row) {
 		mark += " *later*"
 	}
 	fmt.Fprintf(b, "\n### `%s`\n\n", r.Name)
-	fill(b, "", fmt.Sprintf("%s (%s%s; default `%s`)", r.Doc, r.Shape, mark, r.Default))
+	fill(b, "", fmt.Sprintf("%s (%s%s; default `%s`)", code(r.Doc), r.Shape, mark, r.Default))
 	b.WriteString("\n")
 	if r.Empty != "" {
 		fill(b, "- ", fmt.Sprintf("`%s`: the empty set", r.Empty))
@@ -56,11 +57,26 @@ func writeRow(b *strings.Builder, r Row) {
 	for _, v := range r.Values {
 		switch m := r.Meaning[v]; {
 		case m != "":
-			fill(b, "- ", fmt.Sprintf("`%s`: %s", v, m))
+			fill(b, "- ", fmt.Sprintf("`%s`: %s", v, code(m)))
 		default:
 			fill(b, "- ", v)
 		}
 	}
+}
+
+// named matches the names of settings, values, and tools in a text. A name without an underscore
+// counts only after words that announce a value.
+var named = regexp.MustCompile(`\b(auto:[a-z]+|[a-z]+(_[a-z]+)+(=[a-z]+)?|and env|(same as|the value) [a-z-]+)\b`)
+
+// code returns text with those names formatted as code, except a tier.
+func code(text string) string {
+	return named.ReplaceAllStringFunc(text, func(s string) string {
+		if s == "third_party" {
+			return s
+		}
+		i := strings.LastIndexByte(s, ' ') + 1
+		return s[:i] + "`" + s[i:] + "`"
+	})
 }
 
 // fill writes text after a mark, in lines of at most 100 characters.

@@ -87,7 +87,7 @@ func policyRows() []Row {
 				{ModeObserve, "same as enforce-explicit, but a missing command only causes a warning"},
 				{ModeDisabled, "prompt slots are not checked; grants and tiers still apply"},
 			}),
-		choice("prompt_slot_role", "The role of typed input, which fills a prompt slot.",
+		choice("prompt_slot_role", "The role given to input that a user types (a prompt slot).",
 			func(s *Settings) *SlotRole { return &s.Policy.SlotRole }, []value[SlotRole]{
 				{SlotRoleQuote, "a quotation"},
 				{SlotRoleContext, "context"},
@@ -134,7 +134,7 @@ func chatRows() []Row {
 		choice("unknown_slash", "How a typed /NAME is handled if no skill that users can call has that name.",
 			func(s *Settings) *UnknownSlash { return &s.Chat.UnknownSlash }, []value[UnknownSlash]{
 				{UnknownSlashError, "an error that lists the available skills"},
-				{UnknownSlashNotice, "a notice; nothing is sent, and a run ends as it does with error"},
+				{UnknownSlashNotice, "a notice; nothing is sent, and a run ends in the same way as with the value error"},
 				{UnknownSlashPass, "it is sent to the model as text"},
 			}),
 	}

@@ -31,7 +31,7 @@ func discoverRows() []Row {
 				{RootOrg, "the machine's skills, in /etc/metier/skills"},
 				{RootProject, "the skill folders in the workspace"},
 				{RootHome, "the skill folders in the home directory"},
-				{RootEnv, "roots named by environment variables"},
+				{RootEnv, "the folders that AGENT_SKILLS_DIRS lists"},
 				{RootDB, "skills stored per project; there is no store yet"},
 				{RootHarness, "the workspace, if it is a harness: a folder with HARNESS.md"},
 			}), string(RootProject), string(RootEnv), string(RootHarness)),
@@ -73,7 +73,7 @@ func discoverRows() []Row {
 		choice("reload", "When the snapshot is rebuilt.",
 			func(s *Settings) *Reload { return &s.Discover.Reload }, []value[Reload]{
 				{ReloadSnapshot, "once, at the start"},
-				{ReloadAuto, "per_turn in a conversation, snapshot in a batch run"},
+				{ReloadAuto, "same as per_turn in a conversation, and same as snapshot in a batch run"},
 				{ReloadPerTurn, "before each turn"},
 				{ReloadTagged, "when a change in the store makes it stale; same as per_turn until there is a store"},
 				{ReloadWatch, "when a file changes; same as per_turn until file watching exists"},
@@ -141,7 +141,7 @@ func parseRows() []Row {
 		choice("known_extensions", "Fields beyond the specification that unknown_fields accepts. A field that hides a skill always applies.",
 			func(s *Settings) *KnownExtensions { return &s.Parse.KnownExtensions }, []value[KnownExtensions]{
 				{KnownExtensionsNone, "none"},
-				{KnownExtensionsClaude, "those of Claude Code, such as disable-model-invocation"},
+				{KnownExtensionsClaude, "Claude Code's fields, such as disable-model-invocation"},
 			}),
 		choice("yaml_report", "How invalid YAML in the frontmatter is reported. A skill with invalid YAML is never loaded.",
 			func(s *Settings) *YAMLReport { return &s.Parse.YAMLReport }, []value[YAMLReport]{
@@ -165,7 +165,7 @@ func namesRows() []Row {
 		fixed(choice("identity", "How a skill's name is chosen.",
 			func(s *Settings) *Identity { return &s.Names.Identity }, []value[Identity]{
 				{IdentityEqual, "the frontmatter name, which must equal the folder name"},
-				{IdentityPath, "its path below the root"},
+				{IdentityPath, "its path relative to the root"},
 				{IdentityName, "the frontmatter name"},
 				{IdentityFolder, "the folder's name"},
 			})),
@@ -212,8 +212,8 @@ func catalogRows() []Row {
 			func(s *Settings) *int { return &s.Catalog.DescMax }, 100000),
 		budgeted("catalog_budget", "Maximum number of tokens in the catalog, as metier estimates them; 0: no limit. If the catalog does not fit, it is shortened: "+
 			"descriptions are cut to the same length, then only names are shown, then as many names as fit. The model can find the rest with the search tool. "+
-			"The default is 2% of a 200,000-token window. For catalogs of real skills, the estimate was 1.1 to 1.4 times the count from two providers' tokenizers in Markdown "+
-			"and XML, and up to 1.7 times in JSON.",
+			"The default is 2% of a 200,000-token window. For Markdown and XML catalogs of real skills, the estimate was 1.1 to 1.4 times the count from "+
+			"two providers' tokenizers, and for JSON catalogs up to 1.7 times.",
 			func(s *Settings) *int { return &s.Catalog.Budget }, 1000000),
 		fixed(choice("paths", "Which skill paths the model sees.",
 			func(s *Settings) *Paths { return &s.Catalog.Paths }, []value[Paths]{

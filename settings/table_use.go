@@ -46,7 +46,7 @@ func activateRows() []Row {
 		choice("injection", "How skill text that looks like a prompt injection is handled.",
 			func(s *Settings) *Injection { return &s.Activate.Injection }, []value[Injection]{
 				{InjectionBlock, "not delivered"},
-				{InjectionUntrusted, "not delivered if its tier is third_party; otherwise delivered, and an event is recorded"},
+				{InjectionUntrusted, "not delivered if the skill's tier is third_party; otherwise delivered, and an event is recorded"},
 				{InjectionEvent, "delivered, and an event is recorded"},
 			}),
 		number("resource_list", "Maximum number of resources listed with the instructions; 0: none.",
@@ -86,7 +86,7 @@ func readRows() []Row {
 			}),
 		number("read_max", "Maximum number of bytes that a resource read may request.",
 			func(s *Settings) *int { return &s.Read.Max }, 1, 100000000),
-		number("read_default", "Number of bytes that a read returns if the call does not specify it. At most read_max.",
+		number("read_default", "Number of bytes that a read returns if the call does not specify a number. At most read_max.",
 			func(s *Settings) *int { return &s.Read.Default }, 1, 100000000),
 		choice("read_over", "How a file that is longer than the read limit is handled.",
 			func(s *Settings) *ReadOver { return &s.Read.Over }, []value[ReadOver]{

@@ -9,7 +9,7 @@ const (
 	RootOrg     Root = "auto:org"     // the machine's skills, in /etc/metier/skills
 	RootProject Root = "auto:project" // the skill folders in the workspace
 	RootHome    Root = "auto:home"    // the skill folders in the home directory
-	RootEnv     Root = "env"          // roots named by environment variables
+	RootEnv     Root = "env"          // the folders that AGENT_SKILLS_DIRS lists
 	RootDB      Root = "db"           // skills stored per project; there is no store yet
 	RootHarness Root = "harness"      // the workspace, if it is a harness: a folder with HARNESS.md
 )
@@ -81,7 +81,7 @@ type Reload string
 // The values of Reload, narrowest first.
 const (
 	ReloadSnapshot Reload = "snapshot" // once, at the start
-	ReloadAuto     Reload = "auto"     // per_turn in a conversation, snapshot in a batch run
+	ReloadAuto     Reload = "auto"     // same as per_turn in a conversation, and same as snapshot in a batch run
 	ReloadPerTurn  Reload = "per_turn" // before each turn
 	ReloadTagged   Reload = "tagged"   // when a change in the store makes it stale; same as per_turn until there is a store
 	ReloadWatch    Reload = "watch"    // when a file changes; same as per_turn until file watching exists
@@ -194,7 +194,7 @@ type KnownExtensions string
 // The values of KnownExtensions, narrowest first.
 const (
 	KnownExtensionsNone   KnownExtensions = "none"   // none
-	KnownExtensionsClaude KnownExtensions = "claude" // those of Claude Code, such as disable-model-invocation
+	KnownExtensionsClaude KnownExtensions = "claude" // Claude Code's fields, such as disable-model-invocation
 )
 
 // Identity says what a skill is called.
@@ -203,7 +203,7 @@ type Identity string
 // The values of Identity. Each names skills in another way, so below the operator only a move to equal narrows.
 const (
 	IdentityEqual  Identity = "equal"  // the frontmatter name, which must equal the folder name
-	IdentityPath   Identity = "path"   // its path below the root
+	IdentityPath   Identity = "path"   // its path relative to the root
 	IdentityName   Identity = "name"   // the frontmatter name
 	IdentityFolder Identity = "folder" // the folder's name
 )

@@ -71,7 +71,7 @@ type Injection string
 // The values of Injection, narrowest first.
 const (
 	InjectionBlock     Injection = "block"           // not delivered
-	InjectionUntrusted Injection = "block_untrusted" // not delivered if its tier is third_party; otherwise delivered, and an event is recorded
+	InjectionUntrusted Injection = "block_untrusted" // not delivered if the skill's tier is third_party; otherwise delivered, and an event is recorded
 	InjectionEvent     Injection = "event"           // delivered, and an event is recorded
 )
 
