@@ -56,7 +56,7 @@ func (a *app) promptText(ctx context.Context, f runFlags, ph config.Phase) (stri
 	} else if file != "" {
 		b, err := namedfile.Read(a.env.Path(file), most)
 		if _, long := errors.AsType[namedfile.TooLong](err); long {
-			return "", wrong("prompt_too_large", "put the material into files of the workspace and name them in the task", "the task: %w", err)
+			return "", wrong("prompt_too_large", "put the material into files in the workspace, and refer to them in the task", "the task: %w", err)
 		}
 		if err != nil {
 			return "", wrong("prompt_unreadable", "give the path of a text file", "read the task: %w", err)

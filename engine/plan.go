@@ -246,7 +246,7 @@ const MaxPrompt = 8 << 20
 
 func checkPrompt(text string) error {
 	if len(text) > MaxPrompt {
-		return metier.Errorf(metier.Invalid, "prompt_too_large", "put the material into files of the workspace and name them in the task", "the task is longer than %d bytes", MaxPrompt)
+		return metier.Errorf(metier.Invalid, "prompt_too_large", "put the material into files in the workspace, and refer to them in the task", "the task is longer than %d bytes", MaxPrompt)
 	}
 	if !utf8.ValidString(text) {
 		return metier.Errorf(metier.Invalid, "prompt_not_text", "save it as UTF-8", "the task is not UTF-8 text")

@@ -48,7 +48,7 @@ func (s *Source) Why(p string) metier.Diagnostic {
 		case !info.Mode.IsDir():
 			return say("not-skill-file", "%s is a file", rel)
 		case s.children && i > 0:
-			return say("children-only", "%s is not directly below the root", rel)
+			return say("children-only", "%s is not directly in the root", rel)
 		case i >= s.opt.MaxDepth:
 			return say("max-depth-exceeded", "%s is deeper than %d levels", rel, s.opt.MaxDepth)
 		}
