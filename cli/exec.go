@@ -32,9 +32,9 @@ func (a *app) execCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "exec SKILL scripts/PATH [flags] [-- ARGS...]",
 		GroupID: "work",
-		Short:   "Run one script of a skill in the sandbox",
-		Long: `Exec runs one script of a skill, with the same checks as a call from a model, and
-keeps a record. It activates the skill, and approves the script and the skill's
+		Short:   "Run one of a skill's scripts in the sandbox",
+		Long: `Exec runs one of a skill's scripts, with the same checks as a call from a model,
+and keeps a record. It activates the skill, and approves the script and the skill's
 current files. Anything that the operator denied stays denied.
 
 The script's output is passed through. Exit 0: the script succeeded. 1: the script
@@ -162,7 +162,7 @@ var refusals = map[string]refusal{
 	"script_snapshot_mismatch": {metier.Drift, "run it again when no other program is changing the skill"},
 	"script_outside_root":      {metier.Denied, "a script must be in its skill's folder; links that lead out of it are not followed"},
 	"permission_denied":        {metier.Denied, "make the file readable"},
-	"script_not_allowlisted":   {metier.Denied, "name it with --allow-skill-script SKILL:scripts/PATH"},
+	"script_not_allowlisted":   {metier.Denied, "allow it with --allow-skill-script SKILL:scripts/PATH"},
 	policy.CodeSkillDenied:     {metier.Denied, "the operator's configuration, policy file or the workspace's metier.yaml denies it"},
 	policy.CodeNotNarrowed:     {metier.Denied, "the skill's own allowed-tools leave scripts out"},
 	policy.CodeRefused:         {metier.Denied, "the question was answered no"},

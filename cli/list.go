@@ -103,10 +103,10 @@ func (a *app) listCommand() *cobra.Command {
 	var f listFlags
 	c := &cobra.Command{Use: "list", GroupID: "skills", Short: "List the skills that a run would find here",
 		Long: `List shows every skill that a run with the same flags would find, sorted by name,
-with its state under the settings. Without --all, it leaves out skills that cannot
-be used (shadowed, refused, or with user-invocable: false) and reports their
-number on standard error. In a terminal, names and descriptions are cut to fit the
-width. In a pipe, they are complete.`,
+with its state under the current settings. Without --all, it leaves out skills
+that cannot be used (shadowed, refused, or with user-invocable: false), and reports
+on standard error how many it left out. In a terminal, names and descriptions are
+cut to fit the width. In a pipe, they are complete.`,
 		Example: "  metier list\n  metier list --all --skills-root ~/skills\n  metier list --state refused --json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {

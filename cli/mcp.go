@@ -32,7 +32,7 @@ func (a *app) mcpCommand() *cobra.Command {
 		GroupID: "work",
 		Short:   "Serve skills over the Model Context Protocol",
 		Long: `Mcp serves the skills that 'metier list' shows to any client of the Model Context
-Protocol: as tools (list, search, load, read a file), as resources below skill://,
+Protocol: as tools (list, search, load, read a file), as resources under skill://,
 as prompts, and as entries in the extension io.modelcontextprotocol/skills
 (SEP-2640). Scripts run only if --allow-skill-script or the configuration names
 them.

@@ -140,7 +140,7 @@ func (a *app) mcpInspectCommand() *cobra.Command {
 		Long: `Inspect shows what a configured server offers, as a run would see it: the names
 and effects of its tools, and its skills with their problems. It does not fetch
 skill files. With --verify, it fetches all of them, checks sizes, digests, and
-frontmatter, and exits with 1 if one does not match.`,
+frontmatter, and exits with 1 if any of them does not match.`,
 		Example: "  metier mcp inspect docs\n  metier mcp inspect docs --verify --json",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return a.mcpInspect(c.Context(), args[0], files, verify) },

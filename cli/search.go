@@ -44,11 +44,11 @@ func (a *app) searchCommand() *cobra.Command {
 	var f listFlags
 	limit := searchShown
 	c := &cobra.Command{Use: "search QUERY...", GroupID: "skills", Short: "Find skills by what they do",
-		Long: `Search ranks the skills that 'metier list' shows with the same flags by how well
-their name, description, when_to_use, tags, and headings match the words. A word
-that no skill uses is replaced with the most similar word that a skill uses, and
-the result reports this. Headings are searched if there are at most 2,000 skills.
-References in a harness are found by name and description.`,
+		Long: `Search takes the skills that 'metier list' shows with the same flags, and ranks
+them by how well their name, description, when_to_use, tags, and headings match
+the query. A word that no skill uses is replaced with the most similar word that a
+skill uses, and the result reports this. Headings are searched if there are at
+most 2,000 skills. References in a harness are found by name and description.`,
 		Example: "  metier search fill in a pdf form\n  metier search kubernetes --limit 3 --json\n  metier search review --source project",
 		Args: func(c *cobra.Command, args []string) error {
 			if strings.TrimSpace(strings.Join(args, "")) == "" {

@@ -45,7 +45,7 @@ func (a *app) showCommand() *cobra.Command {
 	var body bool
 	c := &cobra.Command{Use: "show NAME|PATH", GroupID: "skills", Short: "Show one skill: its fields and files",
 		Long: `Show prints a skill as a run with the same flags would find it, with the digest of
-every file. If several skills have the name, it prints the one that a run uses;
+every file. If several skills have this name, it prints the one that a run uses;
 'metier explain' lists the others. With a path, it also shows a skill in a folder
 that is not searched. A skill's text cannot grant permissions.`,
 		Example: "  metier show table-report\n  metier show ./skills/mine --body\n  metier show table-report --json", Args: oneSkill,
