@@ -6,7 +6,7 @@ package policy
 const (
 	CodeInvalidCall    = "invalid_tool_call"            // arguments or tool name could not be read
 	CodeToolNotAllowed = "tool_not_allowed"             // no grant for the tool
-	CodeProfile        = "subagent_profile_allowed"     // a subagent of this profile may start
+	CodeProfile        = "subagent_profile_allowed"     // a subagent with this profile may start
 	CodeProfileDenied  = "subagent_profile_not_allowed" // no grant for the subagent profile
 	CodeSkillDenied    = "skill_denied"                 // the operator denied this skill
 	CodeRuleDenied     = "rule_denied"                  // a deny rule of the operator

@@ -51,7 +51,7 @@ func TestEnforcementPageIsTheTable(t *testing.T) {
 func pageTables(t *testing.T) (table, codes string) {
 	t.Helper()
 	word := map[policy.Outcome]string{policy.Allow: "allowed", policy.Warn: "warned", policy.Deny: "denied"}
-	table = "| mode | effect | without a direct command | with one |\n|---|---|---|---|\n"
+	table = "| mode | effect | without a direct command | with a direct command |\n|---|---|---|---|\n"
 	codes = "| code | meaning | fix |\n|---|---|---|\n"
 	seen := map[string]bool{}
 	for _, m := range []policy.Mode{policy.Disabled, policy.Observe, policy.EnforceExplicit, policy.EnforceStrict} {
@@ -74,10 +74,10 @@ func pageTables(t *testing.T) (table, codes string) {
 		t.Errorf("the modes give %d codes", len(seen))
 	}
 	for _, r := range [][3]string{
-		{policy.CodeToolNotAllowed, "the operator did not allow the tool", "name it with `--allow-tool`, or under `tools` in a policy file"},
+		{policy.CodeToolNotAllowed, "the operator did not allow the tool", "allow it with `--allow-tool`, or under `tools` in a policy file"},
 		{policy.CodeInvalidCall, "the call is invalid: the tool does not exist, or its arguments do not match its schema", "the model gets the error and may call again"},
-		{policy.CodeProfile, "a subagent of this profile may start, and the mode allows the call", ""},
-		{policy.CodeProfileDenied, "the operator did not allow subagents of this profile", "allow the profile, or delegate to an allowed one"},
+		{policy.CodeProfile, "a subagent with this profile may start, and the mode allows the call", ""},
+		{policy.CodeProfileDenied, "the operator did not allow subagents with this profile", "allow the profile, or delegate to an allowed one"},
 	} {
 		codes += fmt.Sprintf("| `%s` | %s | %s |\n", r[0], r[1], r[2])
 	}
