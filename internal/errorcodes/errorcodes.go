@@ -62,7 +62,7 @@ var exits = map[string]string{
 	"calls_denied":        "3",
 	"client_unknown":      "2",
 	"command_ended":       "1",
-	"command_failed":      "that of the command",
+	"command_failed":      "the command's",
 	"confirmation_needed": "2",
 	"doctor_problems":     "1",
 	"failed":              "1",
