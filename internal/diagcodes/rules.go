@@ -38,8 +38,8 @@ func Naming(code string) bool {
 var outcome = map[string]Rule{
 	"unique-name":          {"no other skill has this name", ""},
 	"first-of-name":        {"several skills have this name; this one has a folder with that name, or comes first in the order of the roots and tiers (setting precedence)", ""},
-	"duplicate-skill-name": {"another skill has this name and comes first in the order of the roots and tiers (setting precedence)", "rename one of the two skills, or name only this skill's root with --skills-root"},
-	"name-reserved":        {"names that begin with mcp: are reserved for skills of MCP servers (SEP-2640)", "rename the local skill"},
+	"duplicate-skill-name": {"another skill has this name and comes first in the order of the roots and tiers (setting precedence)", "rename one of the two skills, or specify only this skill's root with --skills-root"},
+	"name-reserved":        {"names that begin with mcp: are reserved for skills from MCP servers (SEP-2640)", "rename the local skill"},
 	"name-protected":       {"the name belongs to a skill of a more trusted tier (setting protect_names)", "rename this skill"},
 	"disabled":             {"a user disabled this skill", "run 'metier enable' with its name or ID"},
 	"skill-listed-twice":   {"a skill's folder counts once, even if several roots and links lead to it", ""},
@@ -61,22 +61,22 @@ var naming = map[string]Rule{
 // Problems of MCP servers and their skills.
 var served = map[string]Rule{
 	"mcp-entry-invalid":   {"for each skill, a server must return the URI, the frontmatter, and every file with its digest and size (SEP-2640)", "report it to the server's operator; 'metier mcp inspect' shows the entry"},
-	"mcp-skill-too-large": {"a skill of a server can have at most 512 files and 16 MiB", "ask the server's operator to split the skill"},
+	"mcp-skill-too-large": {"a skill from a server can have at most 512 files and 16 MiB", "ask the server's operator to split the skill"},
 	"mcp-list-failed":     {"the server did not list its skills in time, or did not return the configured skills", "try 'metier mcp inspect' with the server's name"},
 	"mcp-skill-changed":   {"a run keeps the version of a server's skill that it loaded", "start a new run, and approve again"},
 	"mcp-skill-dynamic":   {"the server generates the skill each time, so it cannot be verified", ""},
 	"mcp-no-skills":       {"the configuration requests skills from a server that offers none", "remove skills: true from its configuration"},
 	"mcp-server-failed":   {"the server cannot be used; the run continues without it", "try 'metier mcp inspect' with the server's name"},
 	"mcp-server-timeout":  {"the server did not start in time (startTimeoutMs)", "raise startTimeoutMs, or check what the server waits for"},
-	"mcp-skills-cut":      {"only the first 10,000 skills of a server are used, and its list must end", "report it to the server's operator"},
-	"mcp-tools-cut":       {"only the first 512 tools of a server are used, and at most 512 KiB of definitions", "report it to the server's operator"},
-	"mcp-tool-refused":    {"a tool must have a name and a JSON schema of an object", "report it to the server's operator"},
+	"mcp-skills-cut":      {"only the first 10,000 skills from a server are used, and its list must end", "report it to the server's operator"},
+	"mcp-tools-cut":       {"only the first 512 tools from a server are used, and at most 512 KiB of definitions", "report it to the server's operator"},
+	"mcp-tool-refused":    {"a tool must have a name and a JSON Schema of type object", "report it to the server's operator"},
 	"mcp-tool-clash":      {"two tools have the same name; the first one keeps it", "give the server a different label, or report it to its operator"},
 	"mcp-cache-altered":   {"a cached file of a server's skill did not match its hash, so it was fetched again", "find the program that writes to the folder that 'metier doctor' names"},
 	"mcp-process-left":    {"a server and all processes it started must end with the run", "find the process and end it by hand; the server should not start background processes"},
 	"mcp-tool-drifted":    {"a resumed run keeps the tools it started with, unchanged", "start a new run, or resume with --on-drift reload, which uses the current tools"},
 	"mcp-tools-new":       {"a run ignores tools that a server adds after the run started", "start a new run"},
-	"name-by-path":        {"two skills of one server have the same name, so both are named by their paths", ""},
+	"name-by-path":        {"two skills from one server have the same name, so both are named by their paths", ""},
 }
 
 // Why skills/list of 'metier mcp' omits a skill that clients can still load by its name.
@@ -208,15 +208,15 @@ var finding = map[string]Rule{
 	"unresolvable-skill-scan-path": {"the link's target does not exist, or the link is part of a loop", "repair or remove the link"},
 	"skill-link-duplicate":         {"a folder is listed once, even if several links lead to it", ""},
 	"symlink-cycle":                {"a link to a folder above itself would loop", "remove the link"},
-	"scan-limit-exceeded":          {"the number of folders in a scan is limited (setting max_dirs)", "name a folder further down as --skills-root, or raise max_dirs"},
-	"max-depth-exceeded":           {"folders below the maximum depth are not scanned (setting max_depth)", "move the skill up, name a folder further down as --skills-root, or raise max_depth"},
+	"scan-limit-exceeded":          {"the number of folders in a scan is limited (setting max_dirs)", "specify a folder further down with --skills-root, or raise max_dirs"},
+	"max-depth-exceeded":           {"folders below the maximum depth are not scanned (setting max_depth)", "move the skill up, specify a folder further down with --skills-root, or raise max_depth"},
 }
 
 // Problems of a root as a whole.
 var roots = map[string]Rule{
 	"root-listed-twice": {"a folder is one root, even if several paths lead to it", ""},
-	"root-unusable":     {"a root that was found automatically must be a readable folder in its project", "check the folder; or name its target as --skills-root, or in the configuration"},
-	"root-unsafe":       {"a root above the workspace, or for the whole machine, is used only if no other user can write to it", "run chmod o-w on it, or name the folder as --skills-root or in the configuration"},
+	"root-unusable":     {"a root that was found automatically must be a readable folder in its project", "check the folder; or specify its target with --skills-root, or in the configuration"},
+	"root-unsafe":       {"a root above the workspace, or for the whole machine, is used only if no other user can write to it", "run chmod o-w on it, or specify the folder with --skills-root or in the configuration"},
 	"state-unreadable":  {"the file with disabled and trusted skills must be readable", "fix the file; until then, it has no effect"},
 }
 
@@ -233,7 +233,7 @@ var files = map[string]Rule{
 
 // Why a path is not a skill.
 var nowhere = map[string]Rule{
-	"outside-roots":  {"only the roots are searched for skills", "name its folder as --skills-root, or in the configuration"},
+	"outside-roots":  {"only the roots are searched for skills", "specify its folder with --skills-root, or in the configuration"},
 	"inside-skill":   {"a skill's folder is not searched for more skills, because its content belongs to that skill (setting nested_skills)", "move the folder beside the other skill, or set nested_skills to yes"},
 	"group-folder":   {"a folder without SKILL.md is not a skill, but the folders in it are searched", ""},
 	"no-skill-file":  {"a skill is a folder that contains SKILL.md", "write SKILL.md with a name, a description, and instructions"},
