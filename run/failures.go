@@ -57,7 +57,7 @@ var failures = map[string]string{
 	"path_read_only":               "the path may not be written",
 	"path_outside":                 "the path lies outside of the workspace",
 	"tool_not_allowed":             "the operator did not allow the tool",
-	"subagent_profile_not_allowed": "the operator did not allow subagents with this profile",
+	"subagent_profile_not_allowed": "the operator did not allow subagents of this profile",
 	"rule_denied":                  "a rule of the operator denies the call",
 	"script_not_allowed":           "scripts of skills may not run",
 	"network_not_allowed":          "the operator did not grant this network",
