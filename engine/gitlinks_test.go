@@ -181,6 +181,25 @@ func TestProtected_TooManySubmodules(t *testing.T) {
 	}
 }
 
+// The same holds where links to skills may be left out.
+func TestProtected_TooManySkillFolders(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b", "c"} {
+		if err := os.MkdirAll(filepath.Join(dir, ".claude", "skills", name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := New(config.NewEnv([]string{"HOME=" + t.TempDir()}, dir), Options{})
+	l := Launch{Workspace: dir}
+	for most, want := range map[int]bool{3: false, 4: true} {
+		w := e.sandboxed(l, e.protected(l, config.Operator{}, settings.Discover{MaxDirs: most}, nil), nil)
+		if diff := cmp.Diff(want, w.Writable); diff != "" {
+			t.Errorf("max_dirs %d: writable (-want +got):\n%s", most, diff)
+		}
+	}
+}
+
 // git also obeys what its configuration and hooks lead to.
 func TestProtected_HasWhatGitIsLedTo(t *testing.T) {
 	t.Parallel()

@@ -118,7 +118,9 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, sk
 		if _, err := os.Lstat(dir); err == nil && confine.Within(l.Workspace, dir) {
 			out = append(out, dir) // also where a link leads from elsewhere
 		}
-		out = append(out, skills.linked(l.Workspace, dir, s.InSkills(), s.MaxDirs)...)
+		linked, whole := skills.linked(l.Workspace, dir, s.InSkills(), s.MaxDirs)
+		out = append(out, linked...)
+		p.partial = p.partial || !whole
 	}
 	for _, dir := range e.projectDirs(l.Workspace, l.Cwd) {
 		paths, partial := repositories(dir)
@@ -132,7 +134,7 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, sk
 // protection lists the files that no tool and no program writes.
 type protection struct {
 	paths   []string
-	partial bool // there are more submodules, so programs cannot write to the workspace at all
+	partial bool // there are more, so programs cannot write to the workspace at all
 }
 
 // ownPrograms returns the programs that run outside of the sandbox: that of this process, the one

@@ -90,8 +90,10 @@ func LeadsOut(workspace, p, real string) bool {
 }
 
 // linkedSkills returns the symbolic links below a folder of skills that lead to skills elsewhere in
-// the workspace. most limits how many folders are read, as in a scan.
-func linkedSkills(workspace, folder string, nested bool, most int) (out []string) {
+// the workspace. most limits how many folders are read, as in a scan; whole reports whether it was
+// enough.
+func linkedSkills(workspace, folder string, nested bool, most int) (out []string, whole bool) {
+	whole = true
 	seen := map[string]bool{}
 	var walk func(real string)
 	follow := func(link string) {
@@ -100,7 +102,11 @@ func linkedSkills(workspace, folder string, nested bool, most int) (out []string
 		}
 	}
 	walk = func(real string) {
-		if seen[real] || len(seen) == most {
+		if seen[real] {
+			return
+		}
+		if len(seen) == most {
+			whole = false
 			return
 		}
 		seen[real] = true
@@ -129,7 +135,7 @@ func linkedSkills(workspace, folder string, nested bool, most int) (out []string
 	if real, err := confine.RealPath(folder); err == nil {
 		walk(real)
 	}
-	return out
+	return out, whole
 }
 
 // gitFolders returns the folders that a folder's .git file names: that of the worktree and that of

@@ -125,7 +125,7 @@ func (r *Run) NoteReadOnly() {
 		r.note("workspace_read_only", "the workspace is in the skills folder %s, so programs cannot write to it; choose another one with Request.Workspace", dir)
 	}
 	if r.protected.partial && r.launch.runs() {
-		r.note("workspace_read_only", "the repository has more than %d submodules, or an index that cannot be read, so not all of its submodules can be protected and programs cannot write to the workspace", mostLinked)
+		r.note("workspace_read_only", "not everything can be protected, so programs cannot write to the workspace: the repository has more than %d submodules or an index that cannot be read, or a skills folder has more folders than the setting max_dirs allows", mostLinked)
 	}
 }
 

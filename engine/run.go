@@ -130,7 +130,7 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 		r.noteApprovals()
 	}
 	if r.links = r.shared; r.links == nil {
-		r.links = &Skills{links: map[string][]string{}}
+		r.links = &Skills{links: map[string]links{}}
 	}
 	r.protected = e.protected(l, r.op, s.Operator.Discover, r.links)
 	r.workspace, err = filetool.OpenWorkspace(l.Workspace, &filetool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: e.Env.Home(), Protected: r.protected.paths, Denied: e.closed(l, r.op.Secrets)})

@@ -23,8 +23,8 @@ type Skills struct {
 	snapshot *metier.Snapshot
 
 	mu    sync.Mutex
-	first map[string]*alike   // by digest of settings, grants, and view
-	links map[string][]string // see linked
+	first map[string]*alike // by digest of settings, grants, and view
+	links map[string]links  // see linked
 }
 
 // Skills lists the skills of a plan once, for all runs whose plan gets them with [Plan.WithSkills].
@@ -41,7 +41,7 @@ func (e *Engine) Skills(ctx context.Context, p *Plan) (*Skills, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Skills{of: of, mounts: p.custom.Mounts, snapshot: snap, first: map[string]*alike{}, links: map[string][]string{}}, nil
+	return &Skills{of: of, mounts: p.custom.Mounts, snapshot: snap, first: map[string]*alike{}, links: map[string]links{}}, nil
 }
 
 // WithSkills returns a copy of the plan whose run has these skills. Start fails with
@@ -77,18 +77,24 @@ func (s *Skills) check(e *Engine, p *Plan) error {
 
 // linked returns the links of a folder to skills in the workspace, as linkedSkills does. Runs that
 // share skills list a folder outside of the workspace once: no program of theirs changes it.
-func (s *Skills) linked(workspace, folder string, nested bool, most int) []string {
+func (s *Skills) linked(workspace, folder string, nested bool, most int) (paths []string, whole bool) {
 	if s == nil || confine.Within(workspace, folder) {
 		return linkedSkills(workspace, folder, nested, most)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	links, known := s.links[folder]
+	l, known := s.links[folder]
 	if !known {
-		links = linkedSkills(workspace, folder, nested, most)
-		s.links[folder] = links
+		l.paths, l.whole = linkedSkills(workspace, folder, nested, most)
+		s.links[folder] = l
 	}
-	return links
+	return l.paths, l.whole
+}
+
+// links are what linkedSkills returns.
+type links struct {
+	paths []string
+	whole bool
 }
 
 // sameMounts reports whether two lists of mounts yield the same skills. Functions cannot be
