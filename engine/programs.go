@@ -212,13 +212,7 @@ func (r *Run) current() *sandbox.Workspace {
 func (e *Engine) sandboxed(l Launch, p protection, secrets []config.Secret) *sandbox.Workspace {
 	w := &sandbox.Workspace{Host: l.Workspace, Writable: l.skillsAround() == "" && !p.partial}
 	links := ways{}
-	add := func(list *[]string, p string) {
-		for _, rel := range links.inWorkspace(l.Workspace, p) {
-			if !slices.Contains(*list, rel) {
-				*list = append(*list, rel)
-			}
-		}
-	}
+	add := func(list *[]string, p string) { *list = append(*list, links.inWorkspace(l.Workspace, p)...) }
 	readOnly, hidden := e.guarded(l.Workspace, l.Cwd)
 	for _, p := range slices.Concat(p.paths, readOnly) {
 		add(&w.ReadOnly, p)
@@ -251,12 +245,14 @@ func (l Launch) skillsAround() string {
 
 // outermost removes paths inside another path of the list, and sorts the rest.
 func outermost(list []string) []string {
-	slices.Sort(list)
+	parentsFirst := strings.NewReplacer("/", "\x00") // what is in a folder follows it at once
+	slices.SortFunc(list, func(a, b string) int { return strings.Compare(parentsFirst.Replace(a), parentsFirst.Replace(b)) })
 	var out []string
 	for _, p := range list {
-		if !slices.ContainsFunc(out, func(o string) bool { return p == o || strings.HasPrefix(p, o+"/") }) {
+		if last := len(out) - 1; last < 0 || p != out[last] && !strings.HasPrefix(p, out[last]+"/") {
 			out = append(out, p)
 		}
 	}
+	slices.Sort(out)
 	return out
 }

@@ -35,13 +35,14 @@ func split(root *os.Root, ws sandbox.Workspace) (sandbox.Workspace, []item, erro
 	var items []item
 	existing := func(paths []string, hidden bool) ([]string, error) {
 		var out []string
+		seen := map[string]bool{}
 		for _, p := range paths {
 			real, found, err := resolve(root, ws.Host, p)
 			if err != nil {
 				return nil, fmt.Errorf("the workspace's %s: %w", p, err)
 			}
-			if real != "" && !slices.Contains(out, real) {
-				out = append(out, real)
+			if real != "" && !seen[real] {
+				out, seen[real] = append(out, real), true
 				found = append(found, covered(root, real, hidden)...)
 			}
 			items = append(items, found...)
