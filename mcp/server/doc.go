@@ -11,7 +11,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -173,13 +172,3 @@ func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 	}
 	return s, nil
 }
-
-// Serve serves one client on a pair of streams until it disconnects or ctx is canceled.
-func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	return s.mcp.Run(ctx, &mcp.IOTransport{Reader: &coming{ReadCloser: io.NopCloser(in), whole: func() {}}, Writer: unclosed{out}})
-}
-
-// unclosed is a writer that ignores Close.
-type unclosed struct{ io.Writer }
-
-func (unclosed) Close() error { return nil }
