@@ -261,6 +261,38 @@ func TestSubagentManifest_NamesExecutionTarget(t *testing.T) {
 	}
 }
 
+// A script on the host needs no browser: the profile alone moves it there. The same script stays in
+// the sandbox if the run itself calls it.
+//
+// req: A-087
+func TestSubagent_RunsScriptsOnTheHostByItsProfile(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	files := named("open")
+	files["skills/open/scripts/a.sh"] = "#!/bin/bash\necho ran\n"
+	files["subs/runner.yaml"] = "name: runner\ndescription: Runs it.\nskills: [open]\nscripts: [\"open:scripts/a.sh\"]\ntools: [run_skill_script]\ntarget: host\n"
+	k := newKin(t, files)
+	call := modeltest.Call{Tool: "run_skill_script", Args: `{"skill":"open","path":"scripts/a.sh"}`}
+	k.parent = once(call, delegate(`{"profile":"runner","task":"Run it."}`))
+	k.child = func(_ string, turn int, _ *modeltest.Request) modeltest.Turn {
+		if turn == 0 {
+			return turnOf(call)
+		}
+		return modeltest.Turn{Text: "Done."}
+	}
+	k.run("--skills-root", "skills", "--skill", "open", "--subagent-profiles", "subs", "--allow-subagent-profile", "runner", "--allow-tool", "default", "--allow-tool", "run_skill_script",
+		"--allow-skill-script", "open:scripts/a.sh")
+	for _, c := range []struct{ name, folder, want string }{{"the run's own", k.folder(), "executed sandbox"}, {"the subagent's", k.childFolder("t1.c1"), "executed host"}} {
+		var got []string
+		for _, s := range readArtifact[run.Scripts](t, c.folder, run.FileScripts).Executions {
+			got = append(got, s.Status+" "+*s.ExecutionTarget)
+		}
+		if diff := cmp.Diff([]string{c.want}, got); diff != "" {
+			t.Errorf("%s script (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
 func browserSkill() map[string]string {
 	out := named("agent-browser", "open")
 	for _, s := range []string{"form-automation", "capture-workflow", "authenticated-session"} {
