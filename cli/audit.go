@@ -134,7 +134,7 @@ that diff shows where two runs differ.`,
 			if normalized && (a.json || kind != "" || from != 1) {
 				return usage(c, errors.New("--normalized prints the whole record in its own format: it cannot be combined with --json, --type, or --from"))
 			}
-			f, err := a.lookAtVouched(c.Context(), place, args[0])
+			f, err := a.lookAtVouched(c.Context(), place, args[0], false)
 			if err != nil {
 				return err
 			}
@@ -272,7 +272,7 @@ Exit 0: the active skills are unchanged. Exit 5: a hash or the record has change
 		Example: "  metier audit replay latest\n  metier audit replay latest --skills-root ../skills",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			f, err := a.lookAt(place, args[0])
+			f, err := a.lookAt(place, args[0], false)
 			if err != nil {
 				return err
 			}

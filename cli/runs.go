@@ -65,16 +65,14 @@ func (a *app) findBy(p runPlace, what string, find func(root, what string) (stri
 	return find(root, what)
 }
 
-// lookAt opens a run for reading.
-func (a *app) lookAt(p runPlace, what string) (*run.Folder, error) {
-	return a.lookWith(p, what, a.engine().RunOptions())
-}
-
-func (a *app) lookWith(p runPlace, what string, o *run.Options) (*run.Folder, error) {
+// lookAt opens a run for reading. own requires that this user recorded it.
+func (a *app) lookAt(p runPlace, what string, own bool) (*run.Folder, error) {
 	root, id, err := a.findRun(p, what)
 	if err != nil {
 		return nil, err
 	}
+	o := a.engine().RunOptions()
+	o.RequireHead = own
 	f, err := run.Look(root, id, o)
 	if metier.KindOf(err) == metier.Drift && err != nil {
 		return nil, &metier.Error{Op: "run", Path: filepath.Join(root, id), Kind: metier.Drift, Code: metier.CodeOf(err),
@@ -85,12 +83,8 @@ func (a *app) lookWith(p runPlace, what string, o *run.Options) (*run.Folder, er
 
 // lookAtVouched is like lookAt, for commands that print a record without verifying it. It rejects a
 // log that lost confirmed entries or was rewritten, in the same way as an altered one.
-func (a *app) lookAtVouched(ctx context.Context, p runPlace, what string) (*run.Folder, error) {
-	return a.vouched(ctx, p, what, a.engine().RunOptions())
-}
-
-func (a *app) vouched(ctx context.Context, p runPlace, what string, o *run.Options) (*run.Folder, error) {
-	f, err := a.lookWith(p, what, o)
+func (a *app) lookAtVouched(ctx context.Context, p runPlace, what string, own bool) (*run.Folder, error) {
+	f, err := a.lookAt(p, what, own)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +200,7 @@ func (a *app) runsShowCommand() *cobra.Command {
 		Example: "  metier runs show latest\n  metier runs show latest --transcript\n  metier runs show 20260131 --json",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			f, err := a.lookAtVouched(c.Context(), place, args[0])
+			f, err := a.lookAtVouched(c.Context(), place, args[0], false)
 			if err != nil {
 				return err
 			}
@@ -251,7 +245,7 @@ unzip it and run 'metier audit verify FOLDER/RUN'.`,
 			if out == "-" && a.outTerminal() {
 				return wrong("terminal", "give a file with -o FILE, or pipe the output", "a zip archive does not belong on a terminal")
 			}
-			f, err := a.lookAt(place, args[0])
+			f, err := a.lookAt(place, args[0], false)
 			if err != nil {
 				return err
 			}

@@ -89,13 +89,11 @@ func questionOf(p run.Pending) question {
 
 // openQuestions lists the questions a run waits for. It changes nothing.
 func (a *app) openQuestions(ctx context.Context, f answerFlags, what string) (err error) {
-	o := a.engine().RunOptions()
-	o.RequireHead = true // nobody should approve what another program asks here
 	root, id, err := a.findAgent(ctx, f.runPlace, what)
 	if err != nil {
 		return err
 	}
-	folder, err := a.vouched(ctx, runPlace{}, filepath.Join(root, id), o)
+	folder, err := a.lookAtVouched(ctx, runPlace{}, filepath.Join(root, id), true) // nobody should approve what another program asks
 	if err != nil {
 		return err
 	}
