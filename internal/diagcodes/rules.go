@@ -44,7 +44,7 @@ var outcome = map[string]Rule{
 	"disabled":             {"a user disabled this skill", "run 'metier enable' with its name or ID"},
 	"skill-listed-twice":   {"a skill's folder counts once, even if several roots and links lead to it", ""},
 	"not-recorded":         {"a run keeps the skills it started with", "start a new run, or resume with --on-drift reload"},
-	"other-platform":       {"the skill names the operating systems that it supports, and this one is missing (setting platform_filter)", "load it by name: metier run --skill NAME; or set platform_filter to off"},
+	"other-platform":       {"the skill lists the operating systems that it supports, and this one is not among them (setting platform_filter)", "load it by name: metier run --skill NAME; or set platform_filter to off"},
 	"trusted":              {"the operator trusts exactly these files (metier trust)", ""},
 	"trust-lapsed":         {"trust applies to exact file contents and ends when a file changes", "review the change, then run: metier trust NAME; to remove the trust, run: metier trust NAME --revoke"},
 	"hidden":               {"the skill is hidden from the model and can still be loaded by name", "load it by name: metier run --skill NAME"},
@@ -53,7 +53,7 @@ var outcome = map[string]Rule{
 
 // Conflicts of a skill's name with other names.
 var naming = map[string]Rule{
-	"name-taken":        {"a skill whose name differs from its folder's name loses it if another skill of the same or a more trusted tier has that name or folder", "rename the skill or its folder so that both match; until then it loads by its ID only"},
+	"name-taken":        {"a skill whose name differs from its folder's name loses the name if another skill of the same or a more trusted tier has that name, or a folder with that name", "rename the skill or its folder so that both match; until then, it loads only by its ID"},
 	"confusable-name":   {"users and models confuse names that look alike (Unicode Technical Standard #39)", "rename one of the two skills"},
 	"mixed-script-name": {"letters of different scripts can look alike, so a name must use one script", "write the name in one script"},
 }
@@ -67,15 +67,15 @@ var served = map[string]Rule{
 	"mcp-skill-dynamic":   {"the server generates the skill each time, so it cannot be verified", ""},
 	"mcp-no-skills":       {"the configuration requests skills from a server that offers none", "remove skills: true from its configuration"},
 	"mcp-server-failed":   {"the server cannot be used; the run continues without it", "try 'metier mcp inspect' with the server's name"},
-	"mcp-server-timeout":  {"the server did not start in time (startTimeoutMs)", "raise startTimeoutMs, or check what the server waits for"},
-	"mcp-skills-cut":      {"only the first 10,000 skills from a server are used, and its list must end", "report it to the server's operator"},
+	"mcp-server-timeout":  {"the server did not start in time (startTimeoutMs)", "raise startTimeoutMs, or check what the server is waiting for"},
+	"mcp-skills-cut":      {"a server's list of skills must end, and only its first 10,000 skills are used", "report it to the server's operator"},
 	"mcp-tools-cut":       {"only the first 512 tools from a server are used, and at most 512 KiB of definitions", "report it to the server's operator"},
 	"mcp-tool-refused":    {"a tool must have a name and a JSON Schema of type object", "report it to the server's operator"},
 	"mcp-tool-clash":      {"two tools have the same name; the first one keeps it", "give the server a different label, or report it to its operator"},
 	"mcp-cache-altered":   {"a cached file of a server's skill did not match its hash, so it was fetched again", "find the program that writes to the folder that 'metier doctor' names"},
 	"mcp-process-left":    {"a server and all processes it started must end with the run", "find the process and end it by hand; the server should not start background processes"},
-	"mcp-tool-drifted":    {"a resumed run keeps the tools it started with, unchanged", "start a new run, or resume with --on-drift reload, which uses the current tools"},
-	"mcp-tools-new":       {"a run ignores tools that a server adds after the run started", "start a new run"},
+	"mcp-tool-drifted":    {"a resumed run leaves out a tool that has changed or was removed since the run started", "start a new run, or resume with --on-drift reload, which uses the current tools"},
+	"mcp-tools-new":       {"a run ignores tools that a server adds after the run has started", "start a new run"},
 	"name-by-path":        {"two skills from one server have the same name, so both are named by their paths", ""},
 }
 
@@ -126,8 +126,8 @@ var parsing = map[string]Rule{
 	"skill-too-large":              {"a SKILL.md above the size limit is never loaded", "move long text into files under references"},
 	"frontmatter-empty":            {"the frontmatter must contain name and description", "write name and description between the two --- lines"},
 	"frontmatter-not-mapping":      {"the frontmatter must consist of key: value lines", "write each field as key: value on its own line"},
-	"invalid-yaml":                 {"the frontmatter must be valid YAML", "fix the line in the detail; quote values that contain a colon, a #, or a bracket"},
-	"control-character":            {"YAML allows no control characters", "remove the character in the detail"},
+	"invalid-yaml":                 {"the frontmatter must be valid YAML", "fix the line that the detail names; quote values that contain a colon, a #, or a bracket"},
+	"control-character":            {"YAML allows no control characters", "remove the character that the detail names"},
 	"duplicate-key":                {"a key can occur only once in frontmatter", "remove one of the two lines"},
 	"yaml-complex-key-refused":     {"keys must be plain words", "write the key as a plain word"},
 	"yaml-alias-refused":           {"frontmatter cannot contain aliases, because they can expand without limit", "write out the value"},
@@ -138,7 +138,7 @@ var parsing = map[string]Rule{
 	"yaml-second-document-refused": {"frontmatter must be a single YAML document", "remove the start of the second document"},
 	"yaml-too-deep":                {"the nesting depth of values in frontmatter is limited", "use a flatter value"},
 	"yaml-too-many-values":         {"the number of values in frontmatter is limited", "move long lists below the frontmatter"},
-	"field-type":                   {"the field has the wrong type; its value is kept and has no effect", "write the value in the form in the detail"},
+	"field-type":                   {"the field has the wrong type; its value is kept and has no effect", "write the value in the form that the detail shows"},
 }
 
 // Repairs that made frontmatter readable. Strict validation refuses each of
@@ -149,7 +149,7 @@ var repaired = map[string]Rule{
 	"text-after-flow":       {"no text can follow a list or map in brackets", "quote the whole value"},
 	"loose-json":            {"a list or map in brackets cannot contain comments or a trailing comma", "remove the comment or comma, or write one entry per line"},
 	"surrogate-escape":      {"a character must be written as itself, not as a pair of surrogate escapes", "write the character itself"},
-	"unreadable-field":      {"the value cannot be parsed; it is kept as text and has no effect", "fix the value in the detail"},
+	"unreadable-field":      {"the value cannot be parsed; it is kept as text and has no effect", "fix the value that the detail names"},
 	"fenced-frontmatter":    {"the frontmatter must not be inside a code block", "remove the fence around it"},
 	"frontmatter-not-first": {"the opening --- line must be the first line of the file", "move the text above it below the frontmatter"},
 	"closing-line-missing":  {"the frontmatter must end with a line that contains only ---", "add the closing --- line"},
@@ -161,7 +161,7 @@ var writing = map[string]Rule{
 	"edit-layout":     {"metier changes a field only if each field is on its own line", "write each field as key: value on its own line"},
 	"edit-key":        {"a field can be renamed only if it exists and its new name is unused", "check the names of the fields"},
 	"edit-value":      {"metier writes a value only if YAML reads it back as the same value", "use another value: text must be UTF-8, and a map must not repeat a key"},
-	"edit-unkept":     {"a change of one field must not alter the rest of the file", "make the change by hand"},
+	"edit-unkept":     {"a change to one field must not alter the rest of the file", "make the change by hand"},
 }
 
 // Further findings of 'metier validate'.
@@ -170,23 +170,23 @@ var advice = map[string]Rule{
 	"name-not-portable":       {"the specification allows the name, but other clients may reject it", "use lowercase letters without marks, digits, and hyphens"},
 	"allowed-tools-separator": {"tools in allowed-tools are separated by spaces", "replace each comma with a space"},
 	"broken-link":             {"a relative link must lead to a file of the skill", "add the file, or fix the link"},
-	"link-leaves-skill":       {"links of a skill must stay in its folder, because other files are not distributed with it", "copy the file into the folder, or describe in words where it is"},
+	"link-leaves-skill":       {"a skill's links must stay in its folder, because other files are not distributed with it", "copy the file into the folder, or describe in words where it is"},
 	"missing-resource":        {"every path in the instructions must exist", "add the file, or fix the path"},
 	"misspelt-field":          {"field names must match exactly", "use the suggested name"},
-	"description-when":        {"the description should state when to use the skill: the model chooses skills only by it", "add a sentence such as: Use when …"},
-	"description-short":       {"the description should be long enough to choose the skill by", "describe what the skill does and when to use it"},
+	"description-when":        {"the description should state when to use the skill, because models choose skills only by their descriptions", "add a sentence such as: Use when …"},
+	"description-short":       {"the description should be long enough for a model to choose the skill by it", "describe what the skill does and when to use it"},
 	"many-tokens":             {"instructions should be short enough to read in full", "move details into files that are read on demand"},
 	"links-not-looked-at":     {"only the first part of long instructions is checked for links", "move parts of the instructions into files under references"},
 	"long-instructions":       {"instructions should be short, with details in files that are read on demand", "move parts of the instructions into files under references"},
-	"more":                    {"findings of one kind are listed up to a limit and then counted", "fix the listed findings and validate again"},
+	"more":                    {"findings of one kind are listed up to a limit, and the others are only counted", "fix the listed findings and validate again"},
 }
 
 // Problems of a readable skill, which depend on the settings of parsing and
 // naming.
 var judging = map[string]Rule{
-	"missing-name":            {"a skill must have a name (setting missing_name)", "add name: with the folder's name to the frontmatter"},
-	"missing-description":     {"a skill must have a description: the model chooses skills only by it (setting missing_description)", "add description: with what the skill does and when to use it"},
-	"invalid-name":            {"a name must have 1 to 64 lowercase letters, digits, and single hyphens (settings validation, name_charset)", "rename the skill and its folder"},
+	"missing-name":            {"a skill must have a name (setting missing_name)", "add a name: field with the folder's name to the frontmatter"},
+	"missing-description":     {"a skill must have a description, because models choose skills only by their descriptions (setting missing_description)", "add a description: field that states what the skill does and when to use it"},
+	"invalid-name":            {"a name must consist of 1 to 64 lowercase letters, digits, and single hyphens (settings validation, name_charset)", "rename the skill and its folder"},
 	"name-unusable":           {"a name must be short enough to display and to request", "use a name of at most 64 characters"},
 	"name-directory-mismatch": {"the name must match the folder's name (setting identity)", "rename the folder or the skill so that both match"},
 	"description-too-long":    {"a description can have at most 1,024 characters (setting validation)", "shorten it to what the skill does and when to use it, and move the rest below the frontmatter"},
@@ -215,7 +215,7 @@ var finding = map[string]Rule{
 // Problems of a root as a whole.
 var roots = map[string]Rule{
 	"root-listed-twice": {"a folder is one root, even if several paths lead to it", ""},
-	"root-unusable":     {"a root that was found automatically must be a readable folder in its project", "check the folder; or specify its target with --skills-root, or in the configuration"},
+	"root-unusable":     {"a root that was found automatically must be a readable folder in its project", "check the folder, or specify its target with --skills-root, or in the configuration"},
 	"root-unsafe":       {"a root above the workspace, or for the whole machine, is used only if no other user can write to it", "run chmod o-w on it, or specify the folder with --skills-root or in the configuration"},
 	"state-unreadable":  {"the file with disabled and trusted skills must be readable", "fix the file; until then, it has no effect"},
 }
@@ -224,7 +224,7 @@ var roots = map[string]Rule{
 var files = map[string]Rule{
 	"resource-too-large":                  {"the size of a skill's file is limited", "make the file smaller, or store it elsewhere"},
 	"resource-file-limit-exceeded":        {"the number of a skill's files is limited (setting max_resources)", "move files that models do not read out of the skill's folder"},
-	"resource-folder-skipped":             {"folders of version control and packages are not part of a skill", ""},
+	"resource-folder-skipped":             {"the folders of version control systems and package managers are not part of a skill", ""},
 	"unreadable-skill-resource":           {"a skill's files must be readable regular files", "check the file's permissions and type"},
 	"unreadable-skill-resource-directory": {"a folder must be readable to be scanned", "make it readable and searchable: chmod u+rx"},
 	"unresolvable-skill-resource":         {"a skill's file must exist, and its name must be valid in a path", "repair or remove the link, or rename the file"},
@@ -241,9 +241,9 @@ var nowhere = map[string]Rule{
 	"not-skill-file": {"a skill is a folder that contains SKILL.md", "put the text into a file SKILL.md in its own folder"},
 	"folder-skipped": {"folders with this name are never searched", "move the skill out of it"},
 	"children-only":  {"only folders directly in the root are searched (setting scan)", "move the folder up, or set scan to recursive"},
-	"not-a-folder":   {"part of the path is not a folder", "give the path of the skill's folder"},
-	"path-missing":   {"nothing exists at this path", "give the path of a folder that exists"},
-	"not-listed":     {"it did not exist, or was different, when the roots were listed", "run the command again"},
+	"not-a-folder":   {"part of the path is not a folder", "specify the path to the skill's folder"},
+	"path-missing":   {"nothing exists at this path", "specify the path to a folder that exists"},
+	"not-listed":     {"the path did not exist, or was different, when the roots were listed", "run the command again"},
 }
 
 // What the catalog shows of a usable skill, and why.
@@ -257,7 +257,7 @@ var catalog = map[string]Rule{
 	"listed-by-name":           {"all descriptions together exceed the budget, so the catalog contains only names (setting catalog_budget)", "raise catalog_budget, or name fewer roots; the model can find descriptions with the skill search tool"},
 	"search-only":              {"the skill does not fit into the catalog, but the model can find it with the skill search tool (settings catalog_max, catalog_budget)", "raise catalog_budget, or load it by name: metier run --skill NAME"},
 	"catalog-full":             {"the skill does not fit into the catalog, and the model has no skill search tool (settings catalog_max, catalog_budget)", "raise these settings, allow search_skills, or load it by name: metier run --skill NAME"},
-	"injection-blocked":        {"the skill's name or description reads like a prompt injection, and the setting withholds such text of its tier from the model (setting injection)", "review it; if it is harmless, reword it, or give its root a trusted tier"},
+	"injection-blocked":        {"the skill's name or description reads like a prompt injection, and for skills of its tier, such text is withheld from the model (setting injection)", "review it; if it is harmless, reword it, or give its root a trusted tier"},
 	"injection-like-text":      {"text that asks a model to ignore its instructions, reveal its prompt, or hide its actions is reported (setting injection)", "review it before you trust it; if it is harmless, reword it"},
 }
 
@@ -269,10 +269,10 @@ var notes = map[string]Rule{
 	"skill-not-staged":          {"the files of a skill could not be copied for its programs", "check the files that the detail names"},
 	"page-reads-like-injection": {"a web page contains text that reads like a prompt injection", ""},
 	"skill-file-link":           {"SKILL.md is a link, and only regular files are changed", "run the command on the target of the link"},
-	"skill-file-missing":        {"the folder has no SKILL.md", "give the path of a folder with a SKILL.md"},
+	"skill-file-missing":        {"the folder has no SKILL.md", "specify the path to a folder with a SKILL.md"},
 	"skill-file-changed":        {"another program changed SKILL.md while it was being fixed", "run the command again"},
-	"reference":                 {"the reference validator reports an error", "fix the error in the detail"},
-	"reference-exception":       {"the reference validator fails with an exception on this file", "fix the error in the detail"},
+	"reference":                 {"the reference validator reports an error", "fix the error that the detail describes"},
+	"reference-exception":       {"the reference validator fails with an exception on this file", "fix the error that the detail describes"},
 	"holds-skills":              {"the folder is not a skill, but folders in it are", "validate those folders"},
 	"interpreter-missing":       {"the interpreter of a script is not installed on this machine", "install it"},
 	"scripts-not-looked-at":     {"the folder has more scripts than validate checks", ""},

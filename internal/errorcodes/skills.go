@@ -13,7 +13,7 @@ var skills = []Code{
 	{"skill_changing", "conflict", "The skill changed while it was being read.", "Try again."},
 	{"skill_drifted", "drift", "One of the skill's files differs from the recorded one.", "Restore the files, or resume with on_drift warn or reload."},
 	{"skill_not_activated", "denied", "The setting scripts=tiered allows only the scripts of active skills.", "Load the skill first."},
-	{"skill_not_written", "", "The new skill could not be written.", "Choose a writable folder without a skill with this name."},
+	{"skill_not_written", "", "The new skill could not be written.", "Choose a writable folder that does not contain a skill with this name."},
 	{"skill_not_mended", "", "Some problems could not be fixed automatically.", "Fix the listed problems by hand."},
 	{"skills_other", "invalid", "The skills were listed for another user or workspace, or for different roots, sources, or settings.", "List the skills of this plan."},
 	{"skill_root", "denied", "The path is a folder that contains several skills.", "Specify the folder of one skill."},
@@ -21,7 +21,7 @@ var skills = []Code{
 	{"skills_not_told", "denied", "The session has no catalog, so skills cannot be searched.", "Change the catalog_format or catalog_place setting."},
 	{"skills_root_unreadable", "denied", "A skills folder exists, but you cannot access it.", "Make the folder and those above it readable, or do not use it as a root."},
 	{"skills_root_missing", "not_found", "The skills folder does not exist.", "Specify an existing folder."},
-	{"skills_root_not_folder", "invalid", "The path of a skills folder is not a folder.", "Specify a folder."},
+	{"skills_root_not_folder", "invalid", "A path specified as a skills folder is not a folder.", "Specify a folder."},
 	{"skills_root_outside", "denied", "The skills folder is outside the workspace, and this profile does not allow that.", "Move it into the workspace, or mount it."},
 	{"skill_scan_outside_root", "denied", "The skill's folder is a link that points outside its root.", "Move the folder, or add its target as a root."},
 	{"unresolvable_skill_scan_path", "unavailable", "A skills root could not be read.", "Check the folder and its permissions."},
@@ -38,7 +38,7 @@ var skills = []Code{
 	{"resource_unreadable", "unavailable", "The file could not be read.", "Check its permissions."},
 	{"resource_binary", "", "The file is not text.", "Use a script that reads this format."},
 	{"skill_activations_missing", "not_found", "No skill is active.", "Load the skill first."},
-	{"query_empty", "", "The search has no words.", "Give at least one word."},
+	{"query_empty", "", "The search has no words.", "Specify at least one word."},
 	{"query_too_long", "", "The search is too long.", "Use fewer words."},
 }
 
