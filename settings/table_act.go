@@ -56,7 +56,7 @@ func execRows() []Row {
 				{MissingDependencyReject, "it does not run"},
 				{MissingDependencyWarn, "it runs with a warning"},
 			}),
-		choice("script_target", "Where scripts run. Only scripts named exactly in a subagent's profile can run on the host, if that profile allows it. A run with script_target=host is refused.",
+		choice("script_target", "Where scripts run. A script runs on the host only if a subagent's profile names it exactly and allows host execution. A run with script_target=host is refused.",
 			func(s *Settings) *Target { return &s.Exec.Target }, []value[Target]{
 				{TargetSandbox, "in the sandbox"},
 				{TargetHost, "on the host"},
@@ -112,8 +112,8 @@ func harnessRows() []Row {
 			})),
 		fixed(choice("group_summary", "How a group without a summary file is reported.",
 			func(s *Settings) *GroupSummary { return &s.Harness.GroupSummary }, []value[GroupSummary]{
-				{GroupSummaryError, "an error"},
-				{GroupSummaryWarn, "a warning"},
+				{GroupSummaryError, "as an error"},
+				{GroupSummaryWarn, "as a warning"},
 			})),
 	}
 }

@@ -28,14 +28,14 @@ func discoverRows() []Row {
 		keeping(set("roots", "Roots that are searched by default. Roots that you name are always searched.", "none",
 			func(s *Settings) *Set[Root] { return &s.Discover.Roots }, []value[Root]{
 				{RootBuiltin, "the skills that come with metier"},
-				{RootOrg, "the machine's skills, in /etc/metier/skills"},
+				{RootOrg, "the skills for the whole machine, in /etc/metier/skills"},
 				{RootProject, "the skill folders in the workspace"},
 				{RootHome, "the skill folders in the home directory"},
 				{RootEnv, "the folders that AGENT_SKILLS_DIRS lists"},
 				{RootDB, "skills stored per project; there is no store yet"},
 				{RootHarness, "the workspace, if it is a harness: a folder with HARNESS.md"},
 			}), string(RootProject), string(RootEnv), string(RootHarness)),
-		set("root_families", "The agents whose skill folders are searched by auto:project, auto:home, and env, in this order.", "none",
+		set("root_families", "The agents whose skill folders are searched by auto:project, auto:home, and env. The order is that of the possible values or, for env, that of AGENT_SKILLS_DIRS.", "none",
 			func(s *Settings) *Set[Family] { return &s.Discover.Families }, families()),
 		choice("root_ancestors", "Whether auto:project includes the folders above the workspace.",
 			func(s *Settings) *Ancestors { return &s.Discover.Ancestors }, []value[Ancestors]{
@@ -134,9 +134,9 @@ func parseRows() []Row {
 			}),
 		choice("unknown_fields", "How frontmatter fields that are not in the specification are handled.",
 			func(s *Settings) *UnknownFields { return &s.Parse.UnknownFields }, []value[UnknownFields]{
-				{UnknownFieldsReject, "an error"},
-				{UnknownFieldsIgnore, "dropped"},
-				{UnknownFieldsKeep, "kept and shown, without effect"},
+				{UnknownFieldsReject, "they are errors"},
+				{UnknownFieldsIgnore, "they are dropped"},
+				{UnknownFieldsKeep, "they are kept and shown, but have no effect"},
 			}),
 		choice("known_extensions", "Fields beyond the specification that unknown_fields accepts. A field that hides a skill always applies.",
 			func(s *Settings) *KnownExtensions { return &s.Parse.KnownExtensions }, []value[KnownExtensions]{

@@ -6,7 +6,7 @@ type Root string
 // The values of Root, narrowest first.
 const (
 	RootBuiltin Root = "builtin"      // the skills that come with metier
-	RootOrg     Root = "auto:org"     // the machine's skills, in /etc/metier/skills
+	RootOrg     Root = "auto:org"     // the skills for the whole machine, in /etc/metier/skills
 	RootProject Root = "auto:project" // the skill folders in the workspace
 	RootHome    Root = "auto:home"    // the skill folders in the home directory
 	RootEnv     Root = "env"          // the folders that AGENT_SKILLS_DIRS lists
@@ -173,9 +173,9 @@ type UnknownFields string
 
 // The values of UnknownFields, narrowest first.
 const (
-	UnknownFieldsReject UnknownFields = "reject" // an error
-	UnknownFieldsIgnore UnknownFields = "ignore" // dropped
-	UnknownFieldsKeep   UnknownFields = "keep"   // kept and shown, without effect
+	UnknownFieldsReject UnknownFields = "reject" // they are errors
+	UnknownFieldsIgnore UnknownFields = "ignore" // they are dropped
+	UnknownFieldsKeep   UnknownFields = "keep"   // they are kept and shown, but have no effect
 )
 
 // YAMLReport says in what words a frontmatter that is no YAML is reported. Such a skill is never loaded.

@@ -163,8 +163,8 @@ type GroupSummary string
 
 // The values of GroupSummary, narrowest first.
 const (
-	GroupSummaryError GroupSummary = "error" // an error
-	GroupSummaryWarn  GroupSummary = "warn"  // a warning
+	GroupSummaryError GroupSummary = "error" // as an error
+	GroupSummaryWarn  GroupSummary = "warn"  // as a warning
 )
 
 // Inherit says which active skills a child run begins with.

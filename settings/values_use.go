@@ -48,7 +48,7 @@ type DriftBatch string
 
 // The values of DriftBatch, narrowest first.
 const (
-	DriftBatchFail   DriftBatch = "fail"   // it ends
+	DriftBatchFail   DriftBatch = "fail"   // the run ends
 	DriftBatchWarn   DriftBatch = "warn"   // it keeps the recorded text and reports the change
 	DriftBatchReload DriftBatch = "reload" // it uses the new text and reports the change
 	DriftBatchIgnore DriftBatch = "ignore" // it keeps the recorded text; the change appears only in the record
@@ -59,7 +59,7 @@ type DriftInteractive string
 
 // The values of DriftInteractive, narrowest first.
 const (
-	DriftInteractiveFail   DriftInteractive = "fail"   // it ends
+	DriftInteractiveFail   DriftInteractive = "fail"   // the conversation ends
 	DriftInteractiveWarn   DriftInteractive = "warn"   // it keeps the recorded text and reports the change
 	DriftInteractiveReload DriftInteractive = "reload" // it uses the new text and reports the change
 	DriftInteractiveIgnore DriftInteractive = "ignore" // it keeps the recorded text; the change appears only in the record
@@ -70,9 +70,9 @@ type Injection string
 
 // The values of Injection, narrowest first.
 const (
-	InjectionBlock     Injection = "block"           // not delivered
-	InjectionUntrusted Injection = "block_untrusted" // not delivered if the skill's tier is third_party; otherwise delivered, and an event is recorded
-	InjectionEvent     Injection = "event"           // delivered, and an event is recorded
+	InjectionBlock     Injection = "block"           // it is not delivered
+	InjectionUntrusted Injection = "block_untrusted" // it is not delivered if the skill's tier is third_party; otherwise, it is delivered, and an event is recorded
+	InjectionEvent     Injection = "event"           // it is delivered, and an event is recorded
 )
 
 // Blocks reports whether text that reads like an injection is withheld;
