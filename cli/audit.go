@@ -151,7 +151,7 @@ that diff shows where two runs differ.`,
 		}}
 	place.flags(c)
 	c.Flags().StringVar(&kind, "type", "", "show only entries of this type or group of types, such as skill.activated or skill")
-	c.Flags().Uint64Var(&from, "from", 1, "number of the first entry")
+	c.Flags().Uint64Var(&from, "from", 1, "number of the first entry to show")
 	c.Flags().BoolVar(&normalized, "normalized", false, "print JSON lines that can be compared with another run's")
 	a.completions(c)
 	return c
@@ -268,7 +268,8 @@ func (a *app) auditReplayCommand() *cobra.Command {
 		Long: `Replay rebuilds the state of a run from its record, checks the chain, the heads,
 and every digest, and prints the skills that were active at the end. It looks up
 each skill in the roots that the run used, and prints every hash that has changed.
-Exit 0: the active skills are unchanged. Exit 5: a hash or the record has changed.`,
+Exit 0: the active skills are unchanged. Exit 5: a skill has changed, or the record
+has.`,
 		Example: "  metier audit replay latest\n  metier audit replay latest --skills-root ../skills",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) (err error) {

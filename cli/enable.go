@@ -40,9 +40,9 @@ denied it or another state file disables it.`
 func (a *app) disableCommand() *cobra.Command {
 	c := a.switchCommand(false)
 	c.Use, c.Short = "disable NAME|PATH", "Disable skills without changing their files"
-	c.Long = `Disable removes skills from every catalog, completion, and session. To undo it, use
-'metier enable'. A name disables every skill that has it now. An ID or a path
-disables one skill, and the next skill with that name takes its place. The
+	c.Long = `Disable removes skills from all catalogs, shell completions, and sessions. To undo
+it, use 'metier enable'. A name disables every skill that has it now. An ID or
+a path disables one skill, and the next skill with that name takes its place. The
 state_store setting selects where this is stored: in the user's file, or in the
 workspace's .metier/skills.json, which can only disable skills. Other commands read
 that file only if metier.yaml or the configuration sets state_store=project_file.`

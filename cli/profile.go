@@ -91,7 +91,7 @@ func (a *app) profileShowCommand() *cobra.Command {
 	c := &cobra.Command{Use: "show [PROFILE]", Short: "Print each setting with its value, origin, and possible values",
 		Long: `Show prints the settings that a run started here would use. They come from the
 profile, the operator's configuration, --set, and the workspace's metier.yaml, in
-this order. The metier.yaml can only narrow them. The profile is the argument or,
+that order. The metier.yaml can only narrow them. The profile is the argument or,
 without one, METIER_PROFILE, the profile in the configuration, or default.
 Settings that are not implemented yet are marked "no effect yet".`,
 		Example: "  metier profile show\n  metier profile show keen --set reload=snapshot\n  metier profile show --json",

@@ -26,7 +26,7 @@ type answerFlags struct {
 
 func (f *answerFlags) add(c *cobra.Command) {
 	f.flags(c)
-	c.Flags().StringVar(&f.question, "question", "", "question to answer, by its ID or its call's ID (default: the only one)")
+	c.Flags().StringVar(&f.question, "question", "", "question to answer, by its ID or its call's ID (default: the only open question)")
 }
 
 func (f *answerFlags) addScope(c *cobra.Command) {

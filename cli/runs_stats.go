@@ -20,8 +20,8 @@ func (a *app) runsStatsCommand() *cobra.Command {
 	var skill, since string
 	var limit int
 	c := &cobra.Command{Use: "stats", Short: "Count how often each skill was loaded, read, and run",
-		Long: `For each skill, stats counts in all records how often its instructions were
-loaded, its files were read, and its scripts were run, and how often each of these
+		Long: `For each skill, stats counts how often its instructions were loaded, its files
+were read, and its scripts were run in all records, and how often each of these
 failed. It also shows the number of runs and the last use. A use is a load, a
 read, or a script that ran. Records that cannot be read are listed but not
 counted. SINCE is a day (2026-01-31), a time (2026-01-31T15:04:05Z), or how long

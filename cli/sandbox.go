@@ -129,7 +129,7 @@ command's exit code.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.sandboxRun(c.Context(), f, args) },
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.workspace, "workspace", "", "folder to mount at /workspace, writable (default: none)")
+	fl.StringVar(&f.workspace, "workspace", "", "writable folder to mount at /workspace (default: none)")
 	fl.DurationVar(&f.timeout, "timeout", 0, "time limit for the command (default 1m)")
 	fl.StringVar(&f.level, "level", sandbox.L2.String(), "minimum isolation level: L0, L1, L2, or L3")
 	fl.StringVar(&f.backend, "sandbox", "", "sandbox backend: "+strings.Join(engine.Backends(), ", ")+" (default native)")
