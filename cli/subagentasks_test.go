@@ -215,9 +215,9 @@ func TestSubagentsAskAPersonOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.write(map[string]string{"subs/counter.yaml": "name: counter\ndescription: Counts.\nskills: [report]\nscripts: [\"report:scripts/a.sh\"]\ntools: [run_skill_script]\n",
-		"kin.yaml": "turns:\n  - when: '{{ not (contains \"You are a helper\" system) }}'\n    calls:\n      - {tool: delegate_task, args: {profile: counter, task: One.}}\n      - {tool: delegate_task, args: {profile: counter, task: Two.}}\n" +
-			"  - when: '{{ contains \"You are a helper\" system }}'\n    calls: [{tool: run_skill_script, args: {skill: report, path: scripts/a.sh}}]\n" +
-			"  - when: '{{ contains \"You are a helper\" system }}'\n    say: Counted.\n  - say: Done.\n"})
+		"kin.yaml": "turns:\n  - when: '{{ not (contains \"You are a subagent\" system) }}'\n    calls:\n      - {tool: delegate_task, args: {profile: counter, task: One.}}\n      - {tool: delegate_task, args: {profile: counter, task: Two.}}\n" +
+			"  - when: '{{ contains \"You are a subagent\" system }}'\n    calls: [{tool: run_skill_script, args: {skill: report, path: scripts/a.sh}}]\n" +
+			"  - when: '{{ contains \"You are a subagent\" system }}'\n    say: Counted.\n  - say: Done.\n"})
 	x := p.sit("metier run --prompt Count. --allow-subagent-profile counter --subagent-profiles " + filepath.Join(p.home, "subs") + " --model scripted:" + filepath.Join(p.home, "kin.yaml"))
 	first := x.reads(menu)
 	x.types("y\n")

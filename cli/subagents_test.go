@@ -34,7 +34,7 @@ type kin struct {
 	out, err  bytes.Buffer
 }
 
-const helperWords = "You are a helper of another agent."
+const helperWords = "You are a subagent of another agent."
 
 func newKin(t *testing.T, files map[string]string) *kin {
 	t.Helper()

@@ -25,13 +25,13 @@ const (
 // "Failure: CODE".
 var own = []string{FailCompile, FailInput, FailUnsupported, FailOther}
 
-// failureRules tells a child how to say that it failed.
-const failureRules = "When you cannot do the task, say in your own words what is missing, and end with a line \"Failure: CODE\", CODE being one of " +
-	FailCompile + " (what you wrote does not build), " + FailInput + " (the task does not say what you need), " + FailUnsupported + " (your tools cannot do it) or " + FailOther + "."
+// failureRules tells a child how to report that it failed.
+const failureRules = "If you cannot do the task, state in your own words what is missing, and end with a line \"Failure: CODE\". CODE is one of " +
+	FailCompile + " (your code does not build), " + FailInput + " (the task does not state what you need), " + FailUnsupported + " (your tools cannot do it), or " + FailOther + "."
 
 // Rules is what every child's system prompt ends with.
-const Rules = "You are a helper of another agent. It sees nothing of your work but your last message: begin that with the result. " +
-	"Do not copy instructions, long passages or program output into it; say what they mean. " + failureRules
+const Rules = "You are a subagent of another agent. That agent sees only your last message, so begin that message with the result. " +
+	"Do not copy instructions, long passages, or program output into it. Describe what they mean instead. " + failureRules
 
 // Report is what a parent is given of a child: the summary and sanitized state.
 // It is the detail of the call's result.

@@ -39,7 +39,7 @@ func newFamily(t *testing.T) *task {
 				said = m.Text
 			}
 		}
-		if !strings.Contains(r.System, "You are a helper of another agent.") {
+		if !strings.Contains(r.System, "You are a subagent of another agent.") {
 			return []modeltest.Turn{
 				{Calls: []modeltest.Call{{Tool: "delegate_task", Args: `{"task":"one"}`}}},
 				{Calls: []modeltest.Call{{Tool: "delegate_task", Args: `{"task":"two"}`}, {Tool: "write_file", Args: `{"path":"new.txt","content":"fresh\n"}`}}},
@@ -208,7 +208,7 @@ func TestKilledWhileASubagentWaitsForAnAnswer(t *testing.T) {
 		k.write("count.txt", "one\n")
 		k.server.Answer(func(r *modeltest.Request) modeltest.Turn {
 			results := strings.Join(r.LastResults(), "\n")
-			switch helper := strings.Contains(r.System, "You are a helper of another agent."); {
+			switch helper := strings.Contains(r.System, "You are a subagent of another agent."); {
 			case !helper && results == "":
 				return modeltest.Turn{Calls: []modeltest.Call{{Tool: "delegate_task", Args: `{"task":"one"}`}}}
 			case !helper:
