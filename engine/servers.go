@@ -130,7 +130,7 @@ func (r *Run) connect(ctx context.Context) error {
 		servers = slices.DeleteFunc(servers, func(s host.Server) bool { return !slices.Contains(m.Servers, s.Label) })
 		for _, l := range m.Servers {
 			if !slices.ContainsFunc(servers, func(s host.Server) bool { return s.Label == l }) {
-				r.note("mcp_server_unknown", "the server %s of this run is not configured any more", l)
+				r.note("mcp_server_unknown", "the run's server %s is no longer configured", l)
 			}
 		}
 		if r.onDrift() != "reload" {

@@ -15,14 +15,14 @@ import (
 	"metier/internal/namedfile"
 )
 
-// ErrChanged is returned for a file that another program changed meanwhile.
-var ErrChanged = errors.New("the file changed meanwhile")
+// ErrChanged is returned for a file that another program has changed.
+var ErrChanged = errors.New("another program changed the file")
 
 // Read reads a regular file of a folder. A link must not lead out of the folder.
 func Read(root *os.Root, name string, most int64) ([]byte, error) {
 	info, err := root.Stat(name)
 	if err != nil {
-		return nil, fmt.Errorf("%s is a link that leads nowhere or out of its folder", name)
+		return nil, fmt.Errorf("%s is a link whose target does not exist or is outside its folder", name)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", name)

@@ -32,9 +32,9 @@ const mostEndpoints = 32
 
 // Endpoints parses endpoints of the form NAME=PROFILE,ROOT,...
 func Endpoints(list []string) ([]Endpoint, error) {
-	const form = "write it as NAME=PROFILE,ROOT,...; profile and roots may be left out: NAME=,ROOT or NAME=PROFILE"
+	const form = "use the form NAME=PROFILE,ROOT,...; the profile and the roots are optional: NAME=,ROOT or NAME=PROFILE"
 	if len(list) > mostEndpoints {
-		return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", "start a second server", "more than %d endpoints", mostEndpoints)
+		return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", "start a second server", "there are more than %d endpoints", mostEndpoints)
 	}
 	var out []Endpoint
 	for _, text := range list {
@@ -42,13 +42,13 @@ func Endpoints(list []string) ([]Endpoint, error) {
 		parts := strings.Split(rest, ",")
 		switch {
 		case !is:
-			return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", form, "%s is not an endpoint", text)
+			return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", form, "endpoint %s has no '='", text)
 		case !endpointName.MatchString(name):
-			return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", "use lower-case letters, digits and hyphens, at most 32", "endpoint %s: the name %q cannot be in an address", text, name)
+			return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", "use at most 32 lowercase letters, digits, and hyphens", "endpoint %s: the name %q cannot be part of a URL", text, name)
 		case slices.ContainsFunc(out, func(o Endpoint) bool { return o.Name == name }):
-			return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", "give each a name of its own", "the endpoint %s is there twice", name)
+			return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", "give each endpoint its own name", "the endpoint %s is specified twice", name)
 		case slices.Contains(parts[1:], ""):
-			return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", form, "endpoint %s has a root without a name", text)
+			return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", form, "endpoint %s has an empty root", text)
 		}
 		out = append(out, Endpoint{name, parts[0], parts[1:]})
 	}
@@ -83,11 +83,11 @@ func ReadTokens(e *engine.Engine, file string) (map[string]string, error) {
 		case len(words) != 2:
 			return nil, metier.Errorf(metier.Invalid, "token_file", "each line is PRINCIPAL TOKEN", "%s:%d is not a principal and a token", path, n)
 		case len(words[1]) < shortestToken:
-			return nil, metier.Errorf(metier.Invalid, "token_file", "use long random ones", "%s:%d: the token of %s has fewer than %d characters", path, n, words[0], shortestToken)
+			return nil, metier.Errorf(metier.Invalid, "token_file", "use long random tokens", "%s:%d: the token of %s has fewer than %d characters", path, n, words[0], shortestToken)
 		case out[words[0]] != "":
-			return nil, metier.Errorf(metier.Invalid, "token_file", "give each principal one line", "%s:%d: %s is there twice", path, n, words[0])
+			return nil, metier.Errorf(metier.Invalid, "token_file", "give each principal one line", "%s:%d: %s is listed twice", path, n, words[0])
 		case whose[words[1]] != "":
-			return nil, metier.Errorf(metier.Invalid, "token_file", "give each principal a token of its own", "%s:%d: %s has the token of %s", path, n, words[0], whose[words[1]])
+			return nil, metier.Errorf(metier.Invalid, "token_file", "give each principal its own token", "%s:%d: %s has the token of %s", path, n, words[0], whose[words[1]])
 		}
 		out[words[0]], whose[words[1]] = words[1], words[0]
 	}
