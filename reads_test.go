@@ -60,13 +60,20 @@ func TestNoReferenceIsPastedEagerly(t *testing.T) {
 		files["skills/guide/templates/t.md"], files["skills/guide/scripts/s.sh"], files["skills/guide/n.md"] = "canary-template", "echo canary-script", "canary-note"
 		files["skills/guide/assets/a.txt"] = "canary-asset"
 		others := []string{"1234567890", "two levels down", "canary-template", "canary-script", "canary-note", "canary-asset"}
-		w := opened(t, profile, files)
-		w.activate("guide")
-		w.works("load_skill", args{"name": "guide"})
-		silent(t, w.said()+w.blob(one[event.SkillActivated](w).Text)+w.Catalog(t.Context()).Text, append(others, "canary-reference")...)
-		w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"})
-		mentions(t, w.said(), "canary-reference")
-		silent(t, w.said(), others...)
+		for who, activate := range map[string]func(*fixture){
+			"operator": func(w *fixture) { w.activate("guide") },
+			"model":    func(w *fixture) { w.works("load_skill", args{"name": "guide"}) },
+		} {
+			t.Run(who, func(t *testing.T) {
+				w := opened(t, profile, files)
+				activate(w)
+				w.works("load_skill", args{"name": "guide"}) // it is active already
+				silent(t, w.said()+w.blob(one[event.SkillActivated](w).Text)+w.Catalog(t.Context()).Text, append(others, "canary-reference")...)
+				w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"})
+				mentions(t, w.said(), "canary-reference")
+				silent(t, w.said(), others...)
+			})
+		}
 	})
 }
 
