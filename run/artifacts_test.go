@@ -203,14 +203,16 @@ func TestActivationsSayWhatWasActivatedWhenAndByWhom(t *testing.T) {
 // A skill that is activated again, and a file that is read again, are listed again.
 //
 // req: A-009
-func TestEachActivationAndReadIsListed(t *testing.T) {
+func TestEachActivationReadAndExecutionIsListed(t *testing.T) {
 	t.Parallel()
 	f, a := create(t, t.TempDir(), "again", nil)
 	work(t, f, skillsFolder(t), a.now, counter("id"))
 	a.add(event.SkillActivated{Call: "t2.c1", SkillID: "skills:alpha", Name: "alpha", Hash: digest.Bytes([]byte("changed")), DigestChanged: true, ActivationSource: "user-explicit"},
-		event.ResourceRead{Call: "t2.c2", SkillID: "skills:alpha", Name: "alpha", Path: "references/guide.md", Status: "read"})
+		event.ResourceRead{Call: "t2.c2", SkillID: "skills:alpha", Name: "alpha", Path: "references/guide.md", Status: "read"},
+		event.ScriptExecuted{SkillID: "skills:alpha", Name: "alpha", Path: "scripts/run.sh", Entry: "alpha:scripts/run.sh", Execution: event.Execution{Call: "t2.c3", Status: "executed"}},
+		event.ScriptExecuted{SkillID: "skills:alpha", Name: "alpha", Path: "scripts/run.sh", Entry: "alpha:scripts/run.sh", Execution: event.Execution{Call: "t2.c4", Status: "executed"}})
 	ok(t, f.Project(t.Context()))
-	var acts, reads []string
+	var acts, reads, scripts []string
 	for _, x := range readJSON[run.Activations](t, f, run.FileActivations).Activations {
 		acts = append(acts, x.Name+" "+x.Source)
 	}
@@ -222,6 +224,12 @@ func TestEachActivationAndReadIsListed(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"t1.c2 references/guide.md read", "t1.c3 assets/logo.bin binary", "t1.c4 references/none.md error", "t1.c5  error", "t2.c2 references/guide.md read"}, reads); d != "" {
 		t.Errorf("reads (-want +got):\n%s", d)
+	}
+	for _, x := range readJSON[run.Scripts](t, f, run.FileScripts).Executions {
+		scripts = append(scripts, x.OutputID+" "+x.Entry+" "+x.Status)
+	}
+	if d := cmp.Diff([]string{"t2.c3 alpha:scripts/run.sh executed", "t2.c4 alpha:scripts/run.sh executed"}, scripts); d != "" {
+		t.Errorf("executions (-want +got):\n%s", d)
 	}
 }
 
