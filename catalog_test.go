@@ -548,6 +548,11 @@ func TestRuntimeCatalogTakesFiftyToAHundredTokensPerSkill(t *testing.T) {
 	if clamped == 0 {
 		t.Error("none was cut")
 	}
+}
+
+// req: C-028
+func TestRuntimeCatalogCutsDescriptionsAt240Characters(t *testing.T) {
+	t.Parallel()
 	limit := strings.Repeat("é", 240)
 	for text, want := range map[string]string{limit: limit, limit + "é": limit[:239*2] + "…"} {
 		cat := opened(t, runtimeProf, map[string]string{"skills/long/SKILL.md": "---\nname: long\ndescription: " + text + "\n---\n"}).Catalog(t.Context())
