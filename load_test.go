@@ -241,6 +241,17 @@ func TestCatalogIsNotLostWithTheLoadTool(t *testing.T) {
 	}
 }
 
+// req: E-055
+func TestSkillToolsAreOfferedAsReads(t *testing.T) {
+	t.Parallel()
+	w := opened(t, project, guide())
+	for _, name := range []string{"load_skill", resourceCall} {
+		if s, offered := w.spec(name); !offered || s.Effect != policy.Read {
+			t.Errorf("%s: offered %v, with effect %q", name, offered, s.Effect)
+		}
+	}
+}
+
 // req: A-125
 func TestNoSkillsNoTool(t *testing.T) {
 	t.Parallel()
