@@ -28,7 +28,7 @@ var network = []Code{
 	{"fetch_timeout", "unavailable", "The page could not be fetched in time.", "Try again."},
 	{"fetch_cut", "unavailable", "The connection ended before the page was complete.", "Try again."},
 	{"page_unreadable", "invalid", "The response is not a page that can be shown as text.", "Use another URL."},
-	{"start_past_end", "invalid", "The start is after the end of the page.", "Use a smaller start."},
+	{"start_past_end", "invalid", "The start offset is beyond the end of the page.", "Use a smaller offset."},
 }
 
 var models = []Code{
@@ -60,7 +60,7 @@ var models = []Code{
 
 var protocol = []Code{
 	{"mcp_config", "invalid", "A file that lists MCP servers is missing or invalid.", "Fix the entry that the message names."},
-	{"mcp_server_unknown", "not_found", "No MCP server with this name is configured.", "List them with 'metier mcp ls'."},
+	{"mcp_server_unknown", "not_found", "No MCP server with this name is configured.", "List the servers with 'metier mcp ls'."},
 	{"mcp_not_verified", "", "Some of the server's skills do not match their entries.", "Report it to the server's operator. A run refuses these skills."},
 	{"mcp_error", "unavailable", "The server returned an error.", "Read the message."},
 	{"mcp_failed", "unavailable", "The server could not be started, or the connection failed.", "Check it with 'metier mcp inspect'."},

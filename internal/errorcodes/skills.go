@@ -11,7 +11,7 @@ var skills = []Code{
 	{"skill_unreadable", "denied,not_found,unavailable", "SKILL.md could not be read.", "Check the file and its permissions."},
 	{"skill_too_large", "limit", "SKILL.md is larger than the limit.", "Move long text into files under references/."},
 	{"skill_changing", "conflict", "The skill changed while it was being read.", "Try again."},
-	{"skill_drifted", "drift", "One of the skill's files differs from the recorded one.", "Restore the files, or resume with on_drift warn or reload."},
+	{"skill_drifted", "drift", "One of the skill's files no longer matches the recorded version.", "Restore the files, or resume with on_drift warn or reload."},
 	{"skill_not_activated", "denied", "The setting scripts=tiered allows only the scripts of active skills.", "Load the skill first."},
 	{"skill_not_written", "", "The new skill could not be written.", "Choose a writable folder that does not contain a skill with this name."},
 	{"skill_not_mended", "", "Some problems could not be fixed automatically.", "Fix the listed problems by hand."},
@@ -38,8 +38,8 @@ var skills = []Code{
 	{"resource_unreadable", "unavailable", "The file could not be read.", "Check its permissions."},
 	{"resource_binary", "", "The file is not text.", "Use a script that reads this format."},
 	{"skill_activations_missing", "not_found", "No skill is active.", "Load the skill first."},
-	{"query_empty", "", "The search has no words.", "Specify at least one word."},
-	{"query_too_long", "", "The search is too long.", "Use fewer words."},
+	{"query_empty", "", "The search query contains no words.", "Specify at least one word."},
+	{"query_too_long", "", "The search query is too long.", "Use fewer words."},
 }
 
 var harnesses = []Code{

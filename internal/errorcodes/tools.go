@@ -51,7 +51,7 @@ var decisions = []Code{
 	{"write_file_enforce_explicit_requires_direct_command", "", "The settings require a direct command for writes, and the turn has none.", "Give the task as a direct command."},
 	{"write_file_enforce_strict_requires_direct_command", "", "The settings require a direct command for every call, and the turn has none.", "Give the task as a direct command."},
 	{"approval_incomplete", "invalid", "A permanent approval does not state what was approved or who approved it.", "Set ID, Binds, and By."},
-	{"approval_not_found", "not_found", "No permanent approval has this ID or applies to this skill.", "List them with 'metier runs approvals'."},
+	{"approval_not_found", "not_found", "No permanent approval has this ID or applies to this skill.", "List the approvals with 'metier runs approvals'."},
 	{"approvals_unreadable", "unavailable", "The file with the permanent approvals could not be read, so none of them applies.", "Fix or remove the file."},
 	{"question_ambiguous", "invalid", "Several questions are open.", "Specify one by its ID or its call's ID."},
 	{"question_not_found", "not_found", "No open question has this ID.", "List the open questions with 'metier runs answer'."},
