@@ -20,7 +20,7 @@ func activateRows() []Row {
 			func(s *Settings) *InjectRole { return &s.Activate.Role }, []value[InjectRole]{
 				{InjectRoleContext, "context, never a command"},
 				{InjectRoleToolResult, "the call's result; context if no call loaded the skill"},
-				{InjectRoleUser, "a user message that policy still treats as context; intended for skills loaded by typed input, once chat exists"},
+				{InjectRoleUser, "a user message that policy still treats as context; intended for skills that a user loads in an interactive chat, which metier does not have yet"},
 				{InjectRoleSystem, "the system prompt"},
 			}),
 		choice("args", "How the arguments after a typed /NAME are inserted into the skill's text.",
@@ -112,7 +112,7 @@ func toolsRows() []Row {
 			func(s *Settings) *Reply { return &s.Tools.Reply }, []value[Reply]{
 				{ReplyText, "text for the model"},
 				{ReplyPlain, "the text only, without an enclosing element"},
-				{ReplyEnvelope, "a JSON object with the key ok, and with the data or the error"},
+				{ReplyEnvelope, "a JSON object that contains the key ok and either the data or the error"},
 			})),
 		names("default_tools", "Tools available to a run that does not allow tools by name. A tool whose name is set to none is not offered.",
 			func(s *Settings) *[]string { return &s.Tools.Default }, defaultable),

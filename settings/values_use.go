@@ -29,7 +29,7 @@ type InjectRole string
 const (
 	InjectRoleContext    InjectRole = "context"     // context, never a command
 	InjectRoleToolResult InjectRole = "tool_result" // the call's result; context if no call loaded the skill
-	InjectRoleUser       InjectRole = "user"        // a user message that policy still treats as context; intended for skills loaded by typed input, once chat exists
+	InjectRoleUser       InjectRole = "user"        // a user message that policy still treats as context; intended for skills that a user loads in an interactive chat, which metier does not have yet
 	InjectRoleSystem     InjectRole = "system"      // the system prompt
 )
 
@@ -145,7 +145,7 @@ type Reply string
 const (
 	ReplyText     Reply = "text"     // text for the model
 	ReplyPlain    Reply = "plain"    // the text only, without an enclosing element
-	ReplyEnvelope Reply = "envelope" // a JSON object with the key ok, and with the data or the error
+	ReplyEnvelope Reply = "envelope" // a JSON object that contains the key ok and either the data or the error
 )
 
 // IfMatch says whether write_file and edit_file need the digest last read.
