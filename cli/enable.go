@@ -41,11 +41,13 @@ func (a *app) disableCommand() *cobra.Command {
 	c := a.switchCommand(false)
 	c.Use, c.Short = "disable NAME|PATH", "Disable skills without changing their files"
 	c.Long = `Disable removes skills from all catalogs, shell completions, and sessions. To undo
-it, use 'metier enable'. A name disables every skill that has it now. An ID or
-a path disables one skill, and the next skill with that name takes its place. The
-state_store setting selects where this is stored: in the user's file, or in the
-workspace's .metier/skills.json, which can only disable skills. Other commands read
-that file only if metier.yaml or the configuration sets state_store=project_file.`
+it, use 'metier enable'. If you specify a name, every skill that has it now is
+disabled. If you specify an ID or a path, only that skill is disabled, and the next
+skill with the same name takes its place. With protect_names, a less trusted skill
+does not take it. The state_store setting selects the file that stores the change:
+the user's file, or the workspace's .metier/skills.json, which can only disable
+skills. Other commands read .metier/skills.json only if metier.yaml or the
+configuration sets state_store=project_file.`
 	c.Example = "  metier disable table-report\n  metier disable project:greet\n  metier disable greet --set state_store=project_file"
 	return c
 }

@@ -37,10 +37,10 @@ as prompts, and as entries in the extension io.modelcontextprotocol/skills
 (SEP-2640). Scripts run only if --allow-skill-script or the configuration names
 them.
 
-Without --http, it serves the program that started it, on standard input and
-output. With --http, it serves the path /mcp at an address. If other machines can
-reach the address, --token-file is required. Each client has its own session, and
-each session keeps a record, as a run does.
+Without --http, it serves the program that started it over stdio. With --http ADDR,
+it listens on that address and serves MCP at /mcp. If other machines can reach the
+address, --token-file is required. Each client has its own session, and each
+session keeps a record, as a run does.
 
 Each --endpoint NAME=PROFILE,ROOT,... is a separate server at /mcp/NAME, with the
 skills in its roots and the settings of its profile. The default roots are those

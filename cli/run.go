@@ -73,7 +73,7 @@ run that was stopped or killed, use --resume. To continue a finished run, also u
 	fl := c.Flags()
 	fl.StringVarP(&f.file, "file", "f", "", "run file; flags override it")
 	fl.StringVar(&f.workspace, "workspace", "", "folder in which the agent works (default: the current one)")
-	fl.StringVar(&f.cwd, "cwd", "", "folder in the workspace that paths are relative to")
+	fl.StringVar(&f.cwd, "cwd", "", "working directory in the workspace, for relative paths in tool calls")
 	fl.StringArrayVar(&f.mounts, "mount", nil, "mount another folder: name=NAME,source=DIR,target=/PATH,mode=ro|rw (repeatable)")
 	fl.StringArrayVar(&f.roots, "skills-root", nil, "skills folder, relative to the workspace (repeatable)")
 	harnessFlag(fl, &f.harness)
