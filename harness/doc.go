@@ -10,7 +10,7 @@
 // There are two layouts. In v1, skills are below skills/ and references below
 // references/, and SKILLS.md or REFERENCES.md summarizes a group. In v2, the top
 // level can contain any folders, and a group's summary is named after its top
-// folder in capitals (tools/db/TOOLS.md). A file .harnessleaf, or a line of
+// folder in uppercase (tools/db/TOOLS.md). A file .harnessleaf, or a line of
 // .leaf-detectors at the top level, marks a folder as a leaf.
 //
 // The folder is untrusted: it is read through internal/confine, links cannot
