@@ -3,7 +3,7 @@ package errorcodes
 var network = []Code{
 	{"hosts_invalid", "invalid", "A host name is invalid.", "Use example.com or *.example.com."},
 	{"url_invalid", "invalid", "The URL could not be parsed.", "Use an absolute http or https URL."},
-	{"url_credentials", "invalid", "The URL contains a user name or a password.", "Remove them."},
+	{"url_credentials", "invalid", "The URL contains a user name or a password.", "Remove the user name and the password."},
 	{"scheme_not_allowed", "denied", "The scheme is not allowed.", "Use https."},
 	{"port_not_allowed", "denied", "The port is not allowed.", "Use the scheme's default port."},
 	{"host_invalid", "invalid,denied", "The host name is invalid.", "Use a DNS name."},

@@ -45,7 +45,7 @@ var runs = []Code{
 
 var records = []Code{
 	{"run_io", "unavailable", "The run folder could not be read or written.", "Check the disk and the permissions."},
-	{"run_folder_invalid", "denied", "The run folder contains a link, or something else that is neither a regular file nor a folder.", "Remove it."},
+	{"run_folder_invalid", "denied", "The run folder contains a link, or something else that is neither a regular file nor a folder.", "Remove that entry."},
 	{"run_unwitnessed", "denied", "This user has no recorded head for the run, so another user or program could have written the record.", "Inspect it with 'metier runs show', then trust the record explicitly."},
 	{"run_unverified", "drift", "The run's record fails verification, so it is not exported.", "Check it with 'metier audit verify'."},
 	{"run_start_missing", "", "The log contains turns from a run, but the start of the run is missing.", "Start a new run."},
