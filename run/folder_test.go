@@ -124,11 +124,16 @@ func TestFindTakesWhatPeopleWrite(t *testing.T) {
 	wantCode(t, err, run.CodeNotFound, metier.NotFound)
 }
 
-func TestLinksInAFolderAreRefused(t *testing.T) {
-	t.Parallel()
+func needsLinks(t *testing.T) {
+	t.Helper()
 	if runtime.GOOS == "windows" {
 		testenv.Skip(t, "symlinks need a privilege on windows")
 	}
+}
+
+func TestLinksInAFolderAreRefused(t *testing.T) {
+	t.Parallel()
+	needsLinks(t)
 	root, outside := t.TempDir(), t.TempDir()
 	f, a := create(t, root, "real", nil)
 	a.open("cli-preload")
@@ -163,9 +168,7 @@ func TestLinksInAFolderAreRefused(t *testing.T) {
 // would be removed with it.
 func TestKnown_DoesNotFollowLinks(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS == "windows" {
-		testenv.Skip(t, "symlinks need a privilege on windows")
-	}
+	needsLinks(t)
 	root, o := t.TempDir(), &run.Options{StateDir: t.TempDir()}
 	f, a := create(t, root, "victim", o)
 	a.open("cli-preload")
@@ -182,9 +185,7 @@ func TestKnown_DoesNotFollowLinks(t *testing.T) {
 // A link between the folder of a run and Top, which may have been made after a check, leads nowhere.
 func TestOpen_NoLinkLeadsOutOfTop(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS == "windows" {
-		testenv.Skip(t, "symlinks need a privilege on windows")
-	}
+	needsLinks(t)
 	root, elsewhere := t.TempDir(), t.TempDir()
 	parent, a := create(t, root, "parent", nil)
 	a.open("cli-preload")
