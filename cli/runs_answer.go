@@ -93,7 +93,7 @@ func (a *app) openQuestions(ctx context.Context, f answerFlags, what string) (er
 	if err != nil {
 		return err
 	}
-	folder, err := a.lookAtVouched(ctx, runPlace{}, filepath.Join(root, id), true) // nobody should approve what another program asks
+	folder, err := a.lookAtVouched(ctx, runPlace{}, filepath.Join(root, id), true) // another program must not ask for an approval here
 	if err != nil {
 		return err
 	}

@@ -23,8 +23,8 @@ const labelSubagent = "subagent"
 // childQuestion looks up in the records of children what a question of a run asks, because the
 // parent records only who asks. The tool, the arguments and the text are those of the waiting call.
 // The text names the subagent. If they are unavailable, they are a gap, and the question cannot be
-// approved. The records of children must be this user's, unless the run's own record is trusted
-// whoever wrote it.
+// approved. The records of children must be this user's, unless the operator trusts the
+// run's record.
 func (e *Engine) childQuestion(ctx context.Context, dir string, q run.Pending, trusted bool) run.Pending {
 	if q.Child == "" {
 		return q

@@ -225,7 +225,7 @@ func TestAgentRuntime_Preconditions(t *testing.T) {
 	agentRuntime(t, map[string]string{"if_match": "yes", "missing_dependency": "reject"})
 }
 
-// TestDefaultTools holds and ruling 20 for the values; the tool list of a run is tested where it is made.
+// The tool list of a run is tested where it is made.
 func TestDefaultTools(t *testing.T) {
 	t.Parallel()
 	want := []string{"read_file", "load_skill", "read_skill_resource", "write_file", "edit_file", "delegate_task"}

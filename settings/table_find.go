@@ -124,7 +124,7 @@ func parseRows() []Row {
 				{MissingDescriptionReject, "it is refused"},
 				{MissingDescriptionSkip, "it is skipped, with a diagnostic"},
 				{MissingDescriptionFolder, "the name of its folder is used"},
-				{MissingDescriptionParagraph, "the first paragraph of the body is used; if there is none, the skill is skipped"},
+				{MissingDescriptionParagraph, "the first paragraph of the body is used; a skill whose body has no paragraph is skipped"},
 			}),
 		choice("no_frontmatter", "How a SKILL.md without frontmatter is handled.",
 			func(s *Settings) *NoFrontmatter { return &s.Parse.NoFrontmatter }, []value[NoFrontmatter]{

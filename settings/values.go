@@ -155,7 +155,7 @@ const (
 	MissingDescriptionReject    MissingDescription = "reject"          // it is refused
 	MissingDescriptionSkip      MissingDescription = "skip"            // it is skipped, with a diagnostic
 	MissingDescriptionFolder    MissingDescription = "folder"          // the name of its folder is used
-	MissingDescriptionParagraph MissingDescription = "first_paragraph" // the first paragraph of the body is used; if there is none, the skill is skipped
+	MissingDescriptionParagraph MissingDescription = "first_paragraph" // the first paragraph of the body is used; a skill whose body has no paragraph is skipped
 )
 
 // NoFrontmatter says what becomes of a SKILL.md without frontmatter.
