@@ -1,10 +1,14 @@
 package filetool
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"metier"
 	"metier/event"
@@ -257,6 +261,25 @@ func TestSearchFiles(t *testing.T) {
 	}
 	if o := e.call("search_files", args{"pattern": "needle", "path": "big"}); !strings.Contains(o.Text(), "over 4 MiB") {
 		t.Error(tail(o.Text()))
+	}
+}
+
+func TestSearchFiles_LimitsTheWorkOfSlowPatterns(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, setup{}, map[string]string{"a": "a\n", "b": strings.Repeat("b\n", 3<<19)})
+	want := "a:1: a\n[stopped after 1 files and 2 bytes: a pattern with 1803 states is slow; use smaller repetitions, or search fewer files]\n"
+	if diff := cmp.Diff(want, e.call("search_files", args{"pattern": "^(a?){450}$"}).Text()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSearchFiles_EndsInAFileWhenCancelled(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	h := hunt{args: searchArgs{re: regexp.MustCompile("x"), states: 1, Limit: 1}}
+	if h.scan(ctx, "f", []byte("x\n")) || h.matches != 0 {
+		t.Errorf("%d matches after the search was cancelled", h.matches)
 	}
 }
 

@@ -31,7 +31,8 @@ const (
 	searchFileMax  = 4 << 20   // bytes of one file
 	searchLine     = 300       // bytes of a line that are shown
 	searchPattern  = 1000      // bytes of a pattern
-	searchStates   = 2000      // states of a pattern, by which each byte that is searched costs more
+	searchStates   = 2000      // states of a pattern; the cost of each searched byte grows with them
+	searchWork     = 1 << 32   // states times bytes in all, about 20 seconds at worst
 	searchSkill    = 200       // files of a skill
 )
 
@@ -46,8 +47,9 @@ type searchArgs struct {
 	Glob    string `json:"glob,omitempty"`
 	Limit   int    `json:"limit,omitempty"`
 
-	re   *regexp.Regexp
-	glob glob
+	re     *regexp.Regexp
+	states int
+	glob   glob
 }
 
 // searchDetail is the tool output artifact of search_files.
@@ -86,10 +88,10 @@ func (t searchFiles) args(raw json.RawMessage) (searchArgs, error) {
 	case a.Limit < 0 || a.Limit > searchMost:
 		return a, metier.InvalidArguments("limit is not between 1 and %d", searchMost)
 	}
-	if states, err := regex.States(a.Pattern); err != nil {
+	if a.states, err = regex.States(a.Pattern); err != nil {
 		return a, metier.InvalidArguments("pattern: %w", err)
-	} else if states > searchStates {
-		return a, metier.InvalidArguments("pattern has %d states, more than %d; use smaller repetitions", states, searchStates)
+	} else if a.states > searchStates {
+		return a, metier.InvalidArguments("pattern has %d states, more than %d; use smaller repetitions", a.states, searchStates)
 	}
 	if a.re, err = regexp.Compile(a.Pattern); err != nil {
 		return a, metier.InvalidArguments("pattern: %w", err)
@@ -131,6 +133,9 @@ func (t searchFiles) Invoke(ctx context.Context, x *metier.ToolContext) (metier.
 	default:
 		err = t.tree(ctx, x, tg, &h)
 	}
+	if err == nil {
+		err = ctx.Err() // a cancelled search must not look complete
+	}
 	if err != nil {
 		return failed(ctx, err)
 	}
@@ -153,7 +158,7 @@ func (t searchFiles) tree(ctx context.Context, x *metier.ToolContext, tg Target,
 	rules := t.w.rules(x.Session().Snapshot(), t.o.Guard)
 	if rel != "." {
 		if info, err := d.Stat(rel); err == nil && info.Mode.IsRegular() {
-			h.file(d, rel, prefix)
+			h.file(ctx, d, rel, prefix)
 			return nil
 		}
 	}
@@ -167,7 +172,7 @@ func (t searchFiles) tree(ctx context.Context, x *metier.ToolContext, tg Target,
 			h.closed++
 			return true
 		}
-		return h.file(d, at, join(prefix, sub))
+		return h.file(ctx, d, at, join(prefix, sub))
 	}
 	if err := k.walk(ctx, walkDepth); err != nil {
 		return folderError("search_files", tg.Path, err)
@@ -214,7 +219,7 @@ func (t searchFiles) skill(ctx context.Context, x *metier.ToolContext, tg Target
 			return err
 		case err != nil:
 			h.unreadable++
-		case !h.scan(shown, []byte(r.Text)):
+		case !h.scan(ctx, shown, []byte(r.Text)):
 			return nil
 		}
 	}
@@ -229,12 +234,12 @@ type hunt struct {
 	cut   string
 
 	matches, files                         int
-	bytes                                  int64
+	bytes, work                            int64
 	binary, big, unreadable, links, closed int
 }
 
 // file searches one file; false ends the search.
-func (h *hunt) file(d *confine.Dir, rel, shown string) bool {
+func (h *hunt) file(ctx context.Context, d *confine.Dir, rel, shown string) bool {
 	if h.files >= searchFilesMax || h.bytes >= searchBytes {
 		h.cut = fmt.Sprintf("stopped after %d files and %d bytes", h.files, h.bytes)
 		return false
@@ -253,15 +258,22 @@ func (h *hunt) file(d *confine.Dir, rel, shown string) bool {
 		h.binary++
 		return true
 	}
-	return h.scan(shown, b)
+	return h.scan(ctx, shown, b)
 }
 
 // scan adds the matching lines of a file; false ends the search.
-func (h *hunt) scan(shown string, b []byte) bool {
+func (h *hunt) scan(ctx context.Context, shown string, b []byte) bool {
+	if h.work += int64(len(b)) * int64(h.args.states); h.work > searchWork {
+		h.cut = fmt.Sprintf("stopped after %d files and %d bytes: a pattern with %d states is slow; use smaller repetitions, or search fewer files", h.files, h.bytes, h.args.states)
+		return false
+	}
 	h.files++
 	h.bytes += int64(len(b))
 	n := 0
 	for line := range strings.Lines(string(b)) {
+		if ctx.Err() != nil {
+			return false
+		}
 		n++
 		line = strings.TrimRight(line, "\r\n")
 		if !h.args.re.MatchString(line) {
