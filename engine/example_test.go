@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"testing"
 	"testing/fstest"
 
 	"metier"
@@ -246,13 +247,29 @@ func replay(turns string) model.Model {
 	return m
 }
 
-// temp is a new folder.
-func temp() string {
-	dir, err := os.MkdirTemp("", "example-")
+// TestMain removes the folders of the examples, which have no t.TempDir.
+func TestMain(m *testing.M) {
+	base, err := os.MkdirTemp("", "examples-")
 	if err != nil {
 		log.Fatal(err)
 	}
-	dir, err = filepath.EvalSymlinks(dir)
+	examples, err = filepath.EvalSymlinks(base)
+	if err != nil {
+		log.Fatal(err)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(examples); err != nil {
+		log.Fatal(err)
+	}
+	os.Exit(code)
+}
+
+// examples is the folder that holds those of the examples.
+var examples string
+
+// temp is a new folder.
+func temp() string {
+	dir, err := os.MkdirTemp(examples, "")
 	if err != nil {
 		log.Fatal(err)
 	}
