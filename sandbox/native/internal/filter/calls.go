@@ -33,6 +33,7 @@ var (
 	openat     = call{"openat", 257, 56}
 	mmap       = call{"mmap", 9, 222}
 	setsockopt = call{"setsockopt", 54, 208}
+	fcntl      = call{"fcntl", 72, 25}
 )
 
 // absent are calls that fail as if the kernel did not have them, which programs can handle. A

@@ -68,6 +68,8 @@ const (
 
 	solSocket                                  = 1
 	sndBuf, rcvBuf, sndBufForced, rcvBufForced = 7, 8, 32, 33
+
+	setLease = 1024
 )
 
 // deny returns a check that denies a call if a bit of mask is set in argument i.
@@ -98,6 +100,8 @@ var arguments = []struct {
 	{mmap, []Inst{{Load, 0, 0, Arg + 24}, {Any, 0, 2, anonymous}, {Any, 0, 1, shared}, {Return, 0, 0, NotPermitted}}},
 	{setsockopt, buffers},
 	{openat, opens(2)},
+	// A lease makes every other process that opens the file wait, also on the host.
+	{fcntl, []Inst{{Load, 0, 0, Arg + 8}, {Equal, 0, 1, setLease}, {Return, 0, 0, NotPermitted}}},
 }
 
 // families allows only socket families confined to the sandbox. A network namespace does not

@@ -242,6 +242,10 @@ func TestArgumentsAreJudged(t *testing.T) {
 		{"shared memory of nothing, checked", nr{9, 222}, [6]uint64{0, 0, 0, 0x23}, false},
 		{"reuse an address", nr{54, 208}, [6]uint64{0, 1, 2}, true},
 		{"no delay", nr{54, 208}, [6]uint64{0, 6, 7}, true}, // another level
+		{"record lock", nr{72, 25}, [6]uint64{3, 6}, true},
+		{"read a lease", nr{72, 25}, [6]uint64{3, 1025}, true},
+		{"lease", nr{72, 25}, [6]uint64{3, 1024}, false},
+		{"lease, with a high bit", nr{72, 25}, [6]uint64{3, 1024 | high}, false},
 		{"unnamed set-gid", openat, [6]uint64{0, 0, 0o20200002, 0o2755}, false},
 	}
 	for _, tt := range tests {
