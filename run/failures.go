@@ -1,6 +1,7 @@
 package run
 
-// failures maps each code to its text. The record holds only codes.
+// failures maps each code to its text. The log holds only codes. Artifacts hold the texts too, and
+// verification compares artifacts byte by byte: a changed text would make older records differ.
 var failures = map[string]string{
 	"skill_registry_missing":                       "the run has no skill registry",
 	"skill_activations_missing":                    "no skill was activated in this run",
