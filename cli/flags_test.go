@@ -68,3 +68,18 @@ func TestCommandLines(t *testing.T) {
 		}
 	}
 }
+
+// Words without a space, such as an example of a value, may be longer than a line.
+func TestHelp_WrapsFlagsAt80Columns(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"run --help", "mcp --help", "list --help"} {
+		var out bytes.Buffer
+		cli.Main(t.Context(), strings.Fields(line), nil, cli.IO{In: strings.NewReader(""), Out: &out, Err: &out, Dir: t.TempDir()})
+		_, flags, _ := strings.Cut(out.String(), "\nFlags:\n")
+		for l := range strings.Lines(flags) {
+			if len(l) > 81 && len(strings.Fields(l)) > 2 {
+				t.Errorf("metier %s: %d columns: %s", line, len(l)-1, l)
+			}
+		}
+	}
+}

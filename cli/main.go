@@ -199,6 +199,8 @@ func (a *app) root() *cobra.Command {
 		RunE:          a.help,
 	}
 	c.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document on standard output, and errors as JSON on standard error")
+	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d", min(max(a.columns(), 80), 120))
+	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), ".FlagUsages", wrapped))
 	c.SetFlagErrorFunc(flagUsage)
 	c.AddGroup(&cobra.Group{ID: "work", Title: "Run:"}, &cobra.Group{ID: "skills", Title: "Skills:"}, &cobra.Group{ID: "author", Title: "Write and check skills:"},
 		&cobra.Group{ID: "proof", Title: "Inspect and verify:"}, &cobra.Group{ID: "setup", Title: "Set up:"})
