@@ -209,11 +209,11 @@ func (a *app) completeScript(c *cobra.Command, args []string, typed string) ([]c
 	if err != nil {
 		return nil, none
 	}
-	sk, err := sh.snapshot.Find(args[0])
+	sk, err := sh.Snapshot.Find(args[0])
 	if err != nil {
 		return nil, none
 	}
-	if sk, err = sh.snapshot.Index(c.Context(), sk); err != nil {
+	if sk, err = sh.Snapshot.Index(c.Context(), sk); err != nil {
 		return nil, none
 	}
 	var out []cobra.Completion
@@ -227,7 +227,7 @@ func (a *app) completeScript(c *cobra.Command, args []string, typed string) ([]c
 
 // completedPlace returns the location of skills according to the flags typed so far.
 func completedPlace(c *cobra.Command) skillLocation {
-	place := skillLocation{typing: true}
+	var place skillLocation
 	place.workspace, place.profile = flagText(c, "workspace"), flagText(c, "profile")
 	place.set, _ = c.Flags().GetStringArray("set") // a command without the flag sets nothing
 	place.roots, _ = c.Flags().GetStringArray("skills-root")
@@ -247,8 +247,8 @@ func (a *app) completeWhich(is func(metier.Skill) bool) completion {
 			return nil, none
 		}
 		var out []cobra.Completion
-		for _, sk := range sh.snapshot.All() {
-			if word := completing(sh.snapshot, sk); is(sk) && word != "" {
+		for _, sk := range sh.Snapshot.All() {
+			if word := completing(sh.Snapshot, sk); is(sk) && word != "" {
 				out = append(out, cobra.CompletionWithDesc(word, oneLine(sk.Description)))
 			}
 		}

@@ -82,7 +82,7 @@ func (a *app) switchCommand(on bool) *cobra.Command {
 
 // switchSkills enables or disables the skills that the user named, and reports the result.
 func (sh *skillIndex) switchSkills(ctx context.Context, subject string, on bool) (switchedSkills, error) {
-	file, err := sh.a.engine().State().Writable(sh.settings.Discover, sh.workspace)
+	file, err := sh.a.engine().State().Writable(sh.Settings.Discover, sh.Workspace)
 	if err != nil {
 		return switchedSkills{}, err
 	}
@@ -118,7 +118,7 @@ func (sh *skillIndex) targets(file userstate.File, subject string) []metier.Skil
 		return found
 	}
 	var out []metier.Skill
-	for _, sk := range sh.snapshot.All() {
+	for _, sk := range sh.Snapshot.All() {
 		if slices.ContainsFunc(found, func(f metier.Skill) bool { return f.Name == sk.Name }) {
 			out = append(out, sk)
 		}
@@ -136,7 +136,7 @@ func (sh *skillIndex) nothingAt(subject string) error {
 
 // outcome reads the skills again.
 func (sh *skillIndex) outcome(ctx context.Context, doc *switchedSkills, targets []metier.Skill, changed []bool, on bool) error {
-	snap, err := sh.a.engine().Snapshot(ctx, sh.roots, sh.settings, sh.workspace, nil)
+	snap, err := sh.a.engine().Snapshot(ctx, sh.Roots, sh.Settings, sh.Workspace, nil)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (sh *skillIndex) outcome(ctx context.Context, doc *switchedSkills, targets 
 		if next, err := snap.Find(sk.Name); err == nil && next.ID != sk.ID && !on && sk.State != metier.Shadowed {
 			fmt.Fprintf(sh.a.Err, "note: %s is %s now\n", oneLine(sk.Name), oneLine(next.ID.String()))
 		}
-		if on && slices.ContainsFunc(sh.denied, func(d string) bool { return d == sk.Name || d == sk.ID.String() }) {
+		if on && slices.ContainsFunc(sh.Denied, func(d string) bool { return d == sk.Name || d == sk.ID.String() }) {
 			fmt.Fprintf(sh.a.Err, "note: the operator denies %s all the same\n", oneLine(sk.Name))
 		}
 	}

@@ -72,7 +72,7 @@ func (sh *skillIndex) overMCP(ctx context.Context, sk metier.Skill) (*mcpSees, e
 	if sk.State != metier.Loaded || sk.Head.Remote {
 		return nil, nil
 	}
-	d, err := server.Unlisted(ctx, sh.snapshot, sk, sh.settings.Activate)
+	d, err := server.Unlisted(ctx, sh.Snapshot, sk, sh.Settings.Activate)
 	if err != nil {
 		return nil, err
 	}
@@ -137,13 +137,13 @@ func (sh *skillIndex) explain(ctx context.Context, subject string) (explained, e
 		}
 		doc.Entries = []explainedEntry{e}
 	} else {
-		cat, err := sh.catalog(ctx)
+		cat, err := sh.Catalog(ctx)
 		if err != nil {
 			return doc, err
 		}
 		for _, sk := range found {
-			e := sh.snapshot.Explain(sk, cat, sh.denied)
-			e.Skill.Diagnostics = slices.Concat(sk.Diagnostics, sh.snapshot.Suspicions(ctx, sk))
+			e := sh.Snapshot.Explain(sk, cat, sh.Denied)
+			e.Skill.Diagnostics = slices.Concat(sk.Diagnostics, sh.Snapshot.Suspicions(ctx, sk))
 			entry := entryOf(e, cat)
 			if entry.MCP, err = sh.overMCP(ctx, sk); err != nil {
 				return doc, err
@@ -158,10 +158,10 @@ func (sh *skillIndex) explain(ctx context.Context, subject string) (explained, e
 // unlisted explains a path that is not a skill of the snapshot.
 func (sh *skillIndex) unlisted(ctx context.Context, subject string) (explainedEntry, error) {
 	places := sh.places(subject)
-	e := sh.snapshot.ExplainPath(ctx, places[0])
+	e := sh.Snapshot.ExplainPath(ctx, places[0])
 	for _, p := range places[1:] {
 		if e.Rule == "outside-roots" {
-			e = sh.snapshot.ExplainPath(ctx, p)
+			e = sh.Snapshot.ExplainPath(ctx, p)
 		}
 	}
 	out := explainedEntry{Path: places[0], State: stateNone, Rule: e.Rule, Reason: e.Reason, Fix: e.Fix, Diagnostics: []mendableFind{}}

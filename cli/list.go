@@ -120,26 +120,26 @@ cut to fit the width. In a pipe, they are complete.`,
 				return err
 			}
 			if f.verbose {
-				for _, x := range sh.scans.List {
+				for _, x := range sh.Scans.List {
 					fmt.Fprintln(a.Err, oneLine(x.Root+": "+x.String()))
 				}
 			}
 			others := sh.others(c.Context(), place)
-			chosen, left, err := f.choose(sh.snapshot)
+			chosen, left, err := f.choose(sh.Snapshot)
 			if err != nil {
 				return err
 			}
 			if f.digests {
-				if err := digested(c.Context(), sh.snapshot, chosen); err != nil {
+				if err := digested(c.Context(), sh.Snapshot, chosen); err != nil {
 					return err
 				}
 			}
 			if a.json {
-				return a.documentOfSkills(sh.snapshot, chosen, others)
+				return a.documentOfSkills(sh.Snapshot, chosen, others)
 			}
-			a.showList(sh.snapshot, chosen, left)
+			a.showList(sh.Snapshot, chosen, left)
 			if len(others) > 0 {
-				fmt.Fprintln(a.Err, a.otherFoldersLine(others, sh.workspace))
+				fmt.Fprintln(a.Err, a.otherFoldersLine(others, sh.Workspace))
 			}
 			return nil
 		}}

@@ -26,7 +26,6 @@ import (
 	"metier/fetch"
 	"metier/internal/diagcodes"
 	"metier/internal/egress"
-	"metier/mcp/host"
 	"metier/skillroots"
 )
 
@@ -47,24 +46,25 @@ func System() IO {
 // app is one invocation.
 type app struct {
 	IO
-	env      config.Env
-	json     bool
-	now      func() time.Time
-	after    func(time.Duration) <-chan time.Time // waits before a model call is tried again; nil: time.After
-	exit     func(int)                            // of the second interrupt
-	notify   func(chan<- os.Signal) (stop func()) // brings interrupts
-	cancel   context.CancelCauseFunc
-	asking   sync.Mutex // one question at a time
-	keyboard keyboard
-	denied   []string                                  // skills that the operator denied where the command searches
-	hosts    []*host.Host                              // of servers that a command asked, until it ends
-	has      func(program string) bool                 // is on this machine
-	org      string                                    // folder of the machine's skills
-	egress   func(egress.Rules) (*egress.Proxy, error) // of programs; nil: public addresses alone
-	web      fetch.Options                             // how pages are fetched; tests have an internet of their own
-	app      func() *engine.Engine
-	current  atomic.Pointer[cobra.Command] // nil before one runs
-	working  atomic.Pointer[result]        // the run that this command works on; nil before there is one
+	env        config.Env
+	json       bool
+	completing bool // changes no file
+	now        func() time.Time
+	after      func(time.Duration) <-chan time.Time // waits before a model call is tried again; nil: time.After
+	exit       func(int)                            // of the second interrupt
+	notify     func(chan<- os.Signal) (stop func()) // brings interrupts
+	cancel     context.CancelCauseFunc
+	asking     sync.Mutex // one question at a time
+	keyboard   keyboard
+	denied     []string                                  // skills that the operator denied where the command searches
+	found      []*engine.Discovery                       // closed at the end of the command
+	has        func(program string) bool                 // is on this machine
+	org        string                                    // folder of the machine's skills
+	egress     func(egress.Rules) (*egress.Proxy, error) // of programs; nil: public addresses alone
+	web        fetch.Options                             // how pages are fetched; tests have an internet of their own
+	app        func() *engine.Engine
+	current    atomic.Pointer[cobra.Command] // nil before one runs
+	working    atomic.Pointer[result]        // the run that this command works on; nil before there is one
 }
 
 // Main runs one command and returns the exit code: 0 success, 1 failure, 2 incorrect usage, 3
@@ -106,6 +106,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	a.json = asksJSON(args) // an error may come before the flag is read
+	a.completing = len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 	err := a.printed(root.ExecuteContext(ctx))
 	a.engine().Close()
 	a.hangUp()
@@ -222,7 +223,7 @@ const surface = "cli"
 func (a *app) engine() *engine.Engine { return a.app() }
 
 func (a *app) newEngine() *engine.Engine {
-	return engine.New(a.env, engine.Options{Version: buildVersion(), Now: a.now, After: a.after, Org: a.org, Egress: a.egress, Fetch: a.web, Logger: a.logging, Notify: a.notice})
+	return engine.New(a.env, engine.Options{Version: buildVersion(), Now: a.now, After: a.after, Org: a.org, Egress: a.egress, Fetch: a.web, Logger: a.logging, Notify: a.notice, ReadOnly: a.completing})
 }
 
 // notice prints a notice. With --json, notices are part of the result.
@@ -251,8 +252,8 @@ func noticeLine(n engine.Notice) string {
 
 // hangUp stops the MCP servers at the end of a command.
 func (a *app) hangUp() {
-	for _, h := range a.hosts {
-		if err := h.Close(); err != nil {
+	for _, d := range a.found {
+		if err := d.Close(); err != nil {
 			a.logger().Warn("a server did not end well", "err", err)
 		}
 	}

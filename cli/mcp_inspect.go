@@ -13,7 +13,6 @@ import (
 
 	"metier"
 	"metier/config"
-	"metier/engine"
 	"metier/internal/plural"
 	"metier/mcp/host"
 	"metier/policy"
@@ -174,7 +173,7 @@ func (a *app) mcpInspect(ctx context.Context, label string, files []string, veri
 	if err != nil {
 		return err
 	}
-	n, err := engine.Build(ctx, engine.ServerMounts(h), set)
+	n, err := a.engine().Snapshot(ctx, nil, set, a.Dir, nil, h.Mounts()...)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func (sh *skillIndex) others(ctx context.Context, p skillLocation) []otherFolder
 	if len(p.roots)+len(p.harness) > 0 {
 		return out
 	}
-	for _, u := range sh.a.engine().Finder().Unsearched(ctx, sh.settings, sh.workspace, sh.roots) {
+	for _, u := range sh.a.engine().Finder().Unsearched(ctx, sh.Settings, sh.Workspace, sh.Roots) {
 		out = append(out, otherFolder{u, "--set " + skillroots.IncludeFamilies(u.Agent)})
 	}
 	return out
@@ -60,11 +60,11 @@ func (a *app) shortPath(p, workspace string) string {
 // inAgentFolder returns why the skill at a path is not found and how to include it, if it is in the
 // folder of another agent.
 func (sh *skillIndex) inAgentFolder(path string) (reason, fix string, ok bool) {
-	r, agent, ok := sh.a.engine().Finder().AgentFolder(path, sh.settings.Discover, sh.workspace)
+	r, agent, ok := sh.a.engine().Finder().AgentFolder(path, sh.Settings.Discover, sh.Workspace)
 	if !ok {
 		return "", "", false
 	}
-	return "it is in a skill folder of " + agent.Title + ", which is not searched", "include that folder with " + includedBy(r, sh.settings.Discover), true
+	return "it is in a skill folder of " + agent.Title + ", which is not searched", "include that folder with " + includedBy(r, sh.Settings.Discover), true
 }
 
 // includedBy returns the flag that includes a folder of another agent under s.
@@ -88,7 +88,7 @@ type outsider struct {
 func (sh *skillIndex) outside(ctx context.Context, subject string) (*outsider, error) {
 	dir := ""
 	for _, p := range sh.places(subject) {
-		if sh.snapshot.ExplainPath(ctx, p).Rule != "outside-roots" {
+		if sh.Snapshot.ExplainPath(ctx, p).Rule != "outside-roots" {
 			return nil, nil
 		}
 		if strings.EqualFold(filepath.Base(p), "SKILL.md") {
@@ -100,8 +100,8 @@ func (sh *skillIndex) outside(ctx context.Context, subject string) (*outsider, e
 		return nil, nil
 	}
 	r := skillroots.Root{Path: dir, Named: true, Label: "path"}
-	r.Tier, r.Kind = sh.a.engine().Finder().TierOf(dir, sh.workspace)
-	snap, err := sh.a.engine().Snapshot(ctx, []skillroots.Root{r}, sh.settings, sh.workspace, nil)
+	r.Tier, r.Kind = sh.a.engine().Finder().TierOf(dir, sh.Workspace)
+	snap, err := sh.a.engine().Snapshot(ctx, []skillroots.Root{r}, sh.Settings, sh.Workspace, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -139,7 +139,7 @@ func (a *app) batch(mode string) (bool, error) {
 
 // flagLayers returns the settings of the run file and of the flags.
 func (a *app) flagLayers(f runFlags, rf config.RunFile) ([]settings.Layer, error) {
-	out := []settings.Layer{engine.HarnessLayer(f.harness)}
+	var out []settings.Layer
 	if len(rf.Set) > 0 {
 		out = append(out, settings.Layer{Name: f.file, Operator: true, Values: rf.Set})
 	}

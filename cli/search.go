@@ -81,7 +81,7 @@ most 2,000 skills. References in a harness are found by name and description.`,
 
 func (sh *skillIndex) search(ctx context.Context, query string, f listFlags, limit int) (searched, metier.Found, error) {
 	doc := searched{Query: query, Results: []searchedRow{}}
-	chosen, _, err := f.choose(sh.snapshot)
+	chosen, _, err := f.choose(sh.Snapshot)
 	if err != nil {
 		return doc, metier.Found{}, err
 	}
@@ -90,7 +90,7 @@ func (sh *skillIndex) search(ctx context.Context, query string, f listFlags, lim
 		may[sk.ID] = true
 	}
 	documents := len(f.source)+len(f.tiers)+len(f.states) == 0
-	found, err := sh.snapshot.Search(ctx, query, limit, func(sk *metier.Skill) bool {
+	found, err := sh.Snapshot.Search(ctx, query, limit, func(sk *metier.Skill) bool {
 		return may[sk.ID] || documents && sk.Head.Kind == metier.KindDocument && sk.State == metier.Loaded
 	})
 	if err != nil {

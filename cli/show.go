@@ -67,7 +67,7 @@ that is not searched. A skill's text cannot grant permissions.`,
 			if err != nil {
 				return err
 			}
-			return a.showSkill(c.Context(), sh.snapshot, sk, body, "")
+			return a.showSkill(c.Context(), sh.Snapshot, sk, body, "")
 		}}
 	place.flags(c)
 	place.servers(c)
@@ -78,7 +78,7 @@ that is not searched. A skill's text cannot grant permissions.`,
 
 // one finds the active skill with a name or at a path.
 func (sh *skillIndex) one(subject string) (metier.Skill, error) {
-	if sk, err := sh.snapshot.Find(subject); err == nil {
+	if sk, err := sh.Snapshot.Find(subject); err == nil {
 		return sk, nil
 	}
 	if found := sh.entries(subject); len(found) > 0 {

@@ -7,13 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"metier"
-	"metier/config"
 	"metier/engine"
 	"metier/internal/confine"
 	"metier/internal/distinct"
@@ -22,15 +20,13 @@ import (
 	"metier/internal/termtext"
 	"metier/policy"
 	"metier/settings"
-	"metier/skillroots"
 )
 
 // skillLocation holds the flags that locate a command's skills: those that `metier run` would find
 // with the same flags.
 type skillLocation struct {
 	placeFlags
-	mcp    []string // files of servers whose skills are looked at too
-	typing bool     // for completion, which changes no file
+	mcp []string // files of servers whose skills are read too
 }
 
 func (p *skillLocation) flags(c *cobra.Command) {
@@ -45,15 +41,9 @@ func (p *skillLocation) servers(c *cobra.Command) {
 
 // skillIndex is the set of skills that a run would find at a location.
 type skillIndex struct {
-	a         *app
-	workspace string
-	settings  settings.Settings
-	roots     []skillroots.Root
-	tools     []string
-	denied    []string
-	policy    *engine.LaunchPolicy
-	snapshot  *metier.Snapshot
-	scans     *skillroots.Scans
+	*engine.Discovery
+	a      *app
+	served bool // whether it has skills of servers
 }
 
 // openIndex finds the skills at a location, as a run there would.
@@ -61,48 +51,16 @@ func (a *app) openIndex(ctx context.Context, p skillLocation) (*skillIndex, erro
 	if a.env.Get("GOGC") == "" { // the command ends soon: more memory for less time
 		debug.SetGCPercent(400)
 	}
-	op, err := config.Load(a.env)
-	if err != nil {
-		return nil, err
-	}
-	sh := &skillIndex{a: a}
-	enter := a.engine().Enter
-	if p.typing {
-		enter = func(_ context.Context, dir string) (string, error) { return a.engine().WorkspaceDir(dir) }
-	}
-	if sh.workspace, err = enter(ctx, p.workspace); err != nil {
-		return nil, err
-	}
 	layer, err := setFlag(p.set)
 	if err != nil {
 		return nil, err
 	}
-	var denied []string
-	if sh.settings, _, denied, err = op.Resolve(a.env, p.profile, sh.workspace, engine.HarnessLayer(p.harness), layer); err != nil {
+	d, err := a.engine().Discover(ctx, engine.Request{Workspace: p.workspace, Profile: p.profile, Roots: p.roots, Harnesses: p.harness, Servers: p.mcp, Layers: []settings.Layer{layer}})
+	if err != nil {
 		return nil, profileHint(err)
 	}
-	if sh.policy, _, err = a.engine().PolicyOf(nil, op); err != nil {
-		return nil, err
-	}
-	sh.denied = slices.Concat(op.Deny, denied)
-	a.denied = sh.denied
-	if sh.roots, err = a.engine().Finder().Find(p.roots, p.harness, op.Skills, sh.settings, sh.workspace, nil); err != nil {
-		return nil, err
-	}
-	sh.settings.Tools.Default = engine.HarnessTools(sh.settings.Tools.Default, sh.roots)
-	if sh.tools, err = engine.DefaultTools(op, sh.settings); err != nil {
-		return nil, err
-	}
-	sh.scans = a.engine().Scans(ctx)
-	if len(p.mcp) > 0 {
-		sh.snapshot, err = a.withServers(ctx, sh, p.mcp)
-	} else {
-		sh.snapshot, err = a.engine().Snapshot(ctx, sh.roots, sh.settings, sh.workspace, sh.scans)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return sh, engine.CheckHarnesses(ctx, sh.snapshot, sh.roots)
+	a.found, a.denied = append(a.found, d), d.Denied
+	return &skillIndex{d, a, len(p.mcp) > 0}, nil
 }
 
 // denies reports whether the operator denied a skill.
@@ -118,11 +76,11 @@ func (a *app) denies(sk metier.Skill) bool {
 // entries finds skills by a user's reference, whatever their state: by ID, by name, or by the path
 // of the folder or its SKILL.md.
 func (sh *skillIndex) entries(subject string) []metier.Skill {
-	if found := sh.snapshot.Entries(subject); len(found) > 0 {
+	if found := sh.Snapshot.Entries(subject); len(found) > 0 {
 		return found
 	}
 	for _, p := range sh.places(subject) {
-		if found := sh.snapshot.At(p); len(found) > 0 {
+		if found := sh.Snapshot.At(p); len(found) > 0 {
 			return found
 		}
 	}
@@ -151,24 +109,24 @@ func (sh *skillIndex) missing(subject string) error {
 		return nil
 	}
 	var names []string
-	for _, sk := range sh.snapshot.All() {
+	for _, sk := range sh.Snapshot.All() {
 		names = append(names, termtext.Line(sk.Name))
 	}
 	what := "there is no such skill"
 	if strings.ContainsAny(subject, `/\`) {
 		what = "there is no skill of that name, and nothing at that path"
 	}
-	if !engine.OfRoot(subject) && len(sh.a.hosts) == 0 {
+	if !engine.OfRoot(subject) && !sh.served {
 		return &metier.Error{Op: "find", Skill: subject, Kind: metier.NotFound, Code: "skill_not_found",
 			Hint: "name the file of its server with --mcp-config; 'metier mcp inspect SERVER' shows it too", Err: errors.New("servers are asked only where they are named")}
 	}
-	if len(sh.roots) == 0 {
+	if len(sh.Roots) == 0 {
 		return &metier.Error{Op: "find", Skill: subject, Kind: metier.NotFound, Code: "skill_registry_missing",
 			Hint: "name a folder of skills with --skills-root", Err: errors.New("there is no skills root")}
 	}
 	hint := "'metier list --all' shows what there is"
-	if path, r, ok := sh.a.engine().Finder().InAgentFolder(subject, sh.settings.Discover, sh.workspace, sh.roots); ok {
-		hint = sh.a.shortPath(path, sh.workspace) + " is in a folder that is not searched; include it with " + includedBy(r, sh.settings.Discover)
+	if path, r, ok := sh.a.engine().Finder().InAgentFolder(subject, sh.Settings.Discover, sh.Workspace, sh.Roots); ok {
+		hint = sh.a.shortPath(path, sh.Workspace) + " is in a folder that is not searched; include it with " + includedBy(r, sh.Settings.Discover)
 	}
 	return &metier.Error{Op: "find", Skill: subject, Kind: metier.NotFound, Code: "skill_not_found",
 		Hint: hint, Err: errors.New(what + nearest.Hint(subject, distinct.Of(names)))}
@@ -185,21 +143,4 @@ func oneSkill(c *cobra.Command, args []string) error {
 	}
 	return &problem{exit: exitUsage, code: "usage", err: errors.New(c.CommandPath() + " needs one skill, not " + what),
 		hint: "name it as 'metier list' does, by its ID, or by the path of its folder"}
-}
-
-// catalog returns what a run would show its model about the skills.
-func (sh *skillIndex) catalog(ctx context.Context) (metier.Catalog, error) {
-	l := engine.Launch{Workspace: sh.workspace, Roots: sh.roots, Tools: sh.tools, Denied: sh.denied, Policy: sh.policy}
-	return sh.a.engine().Catalog(ctx, l, sh.settings, sh.snapshot)
-}
-
-// withServers finds the skills at a location and of the servers in files. The servers stop at the
-// end of the command.
-func (a *app) withServers(ctx context.Context, sh *skillIndex, files []string) (*metier.Snapshot, error) {
-	h, err := a.engine().OpenServers(ctx, files, sh.workspace, sh.roots)
-	if err != nil {
-		return nil, err
-	}
-	a.hosts = append(a.hosts, h)
-	return a.engine().Snapshot(ctx, sh.roots, sh.settings, sh.workspace, sh.scans, engine.ServerMounts(h)...)
 }

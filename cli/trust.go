@@ -79,7 +79,7 @@ func (sh *skillIndex) trust(ctx context.Context, subject string, tier policy.Tie
 			return doc, wrong("tier_not_given", "nothing has to be done: third_party skills alone are trusted less than those of the user",
 				"skill %q has the tier %s by its root", sk.Name, doc.Root)
 		}
-		if sk, err = sh.snapshot.Index(ctx, sk); err != nil {
+		if sk, err = sh.Snapshot.Index(ctx, sk); err != nil {
 			return doc, err
 		}
 		doc.Tree, doc.Tier, doc.Files = string(sk.Tree), string(tier), len(sk.Resources)
@@ -108,7 +108,7 @@ func (sh *skillIndex) distrust(ctx context.Context, file userstate.File, subject
 
 // rootTier returns the tier of a skill's root.
 func (sh *skillIndex) rootTier(sk metier.Skill) policy.Tier {
-	for _, m := range sh.snapshot.Mounts() {
+	for _, m := range sh.Snapshot.Mounts() {
 		if m.Label == sk.ID.Source {
 			return m.Tier.Or()
 		}

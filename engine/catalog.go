@@ -8,9 +8,9 @@ import (
 	"metier/settings"
 )
 
-// Catalog returns the catalog of a snapshot's skills that a run would show to its model. It records
+// catalog returns the catalog of a snapshot's skills that a run would show to its model. It records
 // nothing.
-func (e *Engine) Catalog(ctx context.Context, l Launch, s settings.Settings, snap *metier.Snapshot) (metier.Catalog, error) {
+func (e *Engine) catalog(ctx context.Context, l Launch, s settings.Settings, snap *metier.Snapshot) (metier.Catalog, error) {
 	r := &Run{e: e, launch: l, settings: s, snapshot: snap, view: e.Finder().View(s, l.Workspace)}
 	mem := record.NewMemory()
 	session, err := metier.Open(ctx, metier.Config{ID: "explain", By: e.Principal(), Log: mem, Blobs: mem, Snapshot: snap,

@@ -45,6 +45,9 @@ type Options struct {
 	Fetch   fetch.Options                              // of the tool that reads web pages
 	Logger  func(secrets []record.Secret) *slog.Logger // nil: no log
 	Notify  func(Notice)                               // nil: notices outside of a run are dropped
+
+	// ReadOnly keeps Enter and Discover from cleaning up what a killed run left in a workspace.
+	ReadOnly bool
 }
 
 // New returns an engine for the user of env.

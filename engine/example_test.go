@@ -64,11 +64,11 @@ func ExampleEngine_Discover() {
 	file(filepath.Join(ws, ".agents", "skills", "umbrella", "SKILL.md"), "---\nname: umbrella\ndescription: Say when to take an umbrella. Use when it rains.\n---\nTake one.\n")
 	file(filepath.Join(ws, ".agents", "skills", "broken", "SKILL.md"), "---\nname: [\n---\n")
 	e := engine.New(config.NewEnv([]string{"HOME=" + temp()}, ws), engine.Options{})
-	snap, _, err := e.Discover(context.Background(), engine.Request{Roots: []string{".agents/skills"}})
+	found, err := e.Discover(context.Background(), engine.Request{Roots: []string{".agents/skills"}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, sk := range snap.All() {
+	for _, sk := range found.Snapshot.All() {
 		fmt.Println(sk.Name, sk.State)
 	}
 	// Output:
@@ -164,11 +164,11 @@ func ExampleCustom_source() {
 	ctx := context.Background()
 	skills := fstest.MapFS{"umbrella/SKILL.md": {Data: []byte("---\nname: umbrella\ndescription: Say when to take an umbrella.\n---\nTake one.\n")}}
 	e := engine.New(config.NewEnv([]string{"HOME=" + temp()}, temp()), engine.Options{})
-	snap, _, err := e.Discover(ctx, engine.Request{Profile: "cf-harness", Custom: engine.Custom{Mounts: []metier.Mount{{Label: "program", Tier: policy.Builtin, Source: embedded.New(skills)}}}})
+	found, err := e.Discover(ctx, engine.Request{Profile: "cf-harness", Custom: engine.Custom{Mounts: []metier.Mount{{Label: "program", Tier: policy.Builtin, Source: embedded.New(skills)}}}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	sk, err := snap.Find("umbrella")
+	sk, err := found.Snapshot.Find("umbrella")
 	fmt.Println(sk.ID, sk.Tier, err)
 	// Output: program:umbrella builtin <nil>
 }

@@ -12,9 +12,9 @@ import (
 	"metier/skillroots"
 )
 
-// HarnessLayer sets the tools of harnesses to their standard names, whatever the profile calls
+// harnessLayer sets the tools of harnesses to their standard names, whatever the profile calls
 // them.
-func HarnessLayer(named []string) settings.Layer {
+func harnessLayer(named []string) settings.Layer {
 	if len(named) == 0 {
 		return settings.Layer{}
 	}
@@ -22,9 +22,9 @@ func HarnessLayer(named []string) settings.Layer {
 		"tool_load": "load_skill", "tool_resource": "load_reference", "tool_list": "list_content", "tool_script": "run_script"}}
 }
 
-// HarnessTools adds the tools that find and read harnesses to a set of default tools. A harness
+// harnessTools adds the tools that find and read harnesses to a set of default tools. A harness
 // could not be read without them.
-func HarnessTools(tools []string, roots []skillroots.Root) []string {
+func harnessTools(tools []string, roots []skillroots.Root) []string {
 	if !slices.ContainsFunc(roots, func(r skillroots.Root) bool { return r.Harness }) {
 		return tools
 	}
@@ -44,8 +44,8 @@ func (r *Run) byPath() []metier.Tool {
 	return harness.Tools(r.settings.Tools)
 }
 
-// CheckHarnesses returns an error if a harness that the operator named is empty.
-func CheckHarnesses(ctx context.Context, snap *metier.Snapshot, roots []skillroots.Root) error {
+// checkHarnesses returns an error if a harness that the operator named is empty.
+func checkHarnesses(ctx context.Context, snap *metier.Snapshot, roots []skillroots.Root) error {
 	labels, list, err := harness.Of(ctx, snap)
 	if err != nil {
 		return err

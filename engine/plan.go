@@ -48,7 +48,7 @@ func (e *Engine) Plan(ctx context.Context, q Request) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	set.Tools.Default = HarnessTools(set.Tools.Default, l.Roots)
+	set.Tools.Default = harnessTools(set.Tools.Default, l.Roots)
 	if l.Tools, err = grantedTools(q.Tools, granted, p.op, set, l.Spec.Mode); err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (e *Engine) resolve(ctx context.Context, q Request) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, origins, denied, err := op.Resolve(e.Env, q.Profile, ws, q.Layers...)
+	set, origins, denied, err := op.Resolve(e.Env, q.Profile, ws, append([]settings.Layer{harnessLayer(q.Harnesses)}, q.Layers...)...)
 	if err != nil {
 		return nil, settingsFault(err)
 	}
@@ -313,11 +313,6 @@ func checkLimits(turns int, tokens int64) error {
 // ToolsDefault represents the profile's default tools in a list of tool names, so that adding a
 // tool does not require listing all of them.
 const ToolsDefault = "default"
-
-// DefaultTools returns the tools of a run if none are named.
-func DefaultTools(op config.Operator, s settings.Settings) ([]string, error) {
-	return grantedTools(nil, nil, op, s, agent.ModeChat)
-}
 
 // grantedTools returns the named tools, or else the configured ones, or else the profile's
 // defaults, and also those granted by policy files. In plan mode, it leaves out tools that do more

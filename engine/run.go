@@ -112,7 +112,7 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 		return nil, err
 	}
 	r.disk = r.snapshot
-	if err := CheckHarnesses(ctx, r.snapshot, l.Roots); err != nil {
+	if err := checkHarnesses(ctx, r.snapshot, l.Roots); err != nil {
 		return nil, err
 	}
 	if _, err := r.typed(r.launch.Prompt); err != nil && !l.resumed {

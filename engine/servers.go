@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -18,8 +16,6 @@ import (
 	"metier/mcp/host"
 	"metier/policy"
 	"metier/record"
-	"metier/skillmd"
-	"metier/skillroots"
 )
 
 // LaunchMCP is the recorded part of a run's MCP servers. Their commands and secrets are not
@@ -215,54 +211,7 @@ func (r *Run) served() []metier.Tool {
 func (r *Run) scanSkills(ctx context.Context) (*metier.Snapshot, error) {
 	more := r.custom.Mounts
 	if r.host != nil {
-		more = slices.Concat(more, ServerMounts(r.host))
+		more = slices.Concat(more, r.host.Mounts())
 	}
 	return r.e.Snapshot(ctx, r.launch.Roots, r.settings, r.launch.Workspace, nil, more...)
-}
-
-// OpenServers opens the MCP servers of files for commands that only read their skills.
-func (e *Engine) OpenServers(ctx context.Context, files []string, workspace string, roots []skillroots.Root) (*host.Host, error) {
-	servers, _, err := e.mcpServers(config.Operator{}, e.Env.Paths(files))
-	if err != nil {
-		return nil, err
-	}
-	r := &Run{e: e, launch: Launch{Workspace: workspace, Roots: roots}}
-	return e.OpenHost(ctx, servers, &host.Options{Dir: workspace, Cache: r.serverCache()})
-}
-
-// ServerMounts returns the roots of servers: those with skills, and those with something to report.
-func ServerMounts(h *host.Host) []metier.Mount {
-	var out []metier.Mount
-	for _, l := range h.Labels() {
-		m := metier.Mount{Label: host.MountLabel(l), Kind: "mcp", Tier: policy.ThirdParty, Source: noSkills{}}
-		src := h.Source(l)
-		if src != nil {
-			m = host.Mount(l, src)
-		}
-		for _, n := range h.Notes() {
-			if n.Path == m.Label {
-				m.Notes = append(m.Notes, n)
-			}
-		}
-		if src != nil || len(m.Notes) > 0 {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
-// noSkills is the source of a server that is only reported on.
-type noSkills struct{}
-
-func (noSkills) List(context.Context) iter.Seq2[*metier.Head, error] {
-	return func(func(*metier.Head, error) bool) {}
-}
-
-func (noSkills) Open(_ context.Context, path string) (metier.Bundle, error) {
-	return nil, &metier.Error{Op: "open", Skill: path, Kind: metier.NotFound, Code: "skill_not_found", Err: errors.New("this server gives no skills")}
-}
-
-// Why returns the server's diagnostic for every path.
-func (noSkills) Why(string) metier.Diagnostic {
-	return metier.Diagnostic{Severity: skillmd.Warning, Code: "mcp-no-skills", Detail: "this server gives no skills"}
 }

@@ -20,11 +20,11 @@ func (e *Engine) Snapshot(ctx context.Context, roots []skillroots.Root, s settin
 		return nil, err
 	}
 	e.State().Decisions(s.Discover, workspace).Apply(mounts)
-	return Build(ctx, append(mounts, more...), s)
+	return build(ctx, append(mounts, more...), s)
 }
 
-// Build lists the mounts and applies the rules.
-func Build(ctx context.Context, mounts []metier.Mount, s settings.Settings) (*metier.Snapshot, error) {
+// build lists the mounts and applies the rules.
+func build(ctx context.Context, mounts []metier.Mount, s settings.Settings) (*metier.Snapshot, error) {
 	return metier.Build(ctx, mounts, s.Operator.Parse, s.Names, s.Read.IndexRoot, indexesAtStart(s.Discover))
 }
 

@@ -21,7 +21,7 @@ func ValidateUnder(ctx context.Context, base, path string, s settings.Settings) 
 	if err != nil {
 		return v.Fail(folder.CodeUnreadable, err.Error())
 	}
-	snap, err := Build(ctx, mounts, s)
+	snap, err := build(ctx, mounts, s)
 	if err != nil {
 		return v.Fail(folder.CodeUnreadable, err.Error())
 	}

@@ -40,8 +40,8 @@ func (e *Engine) WorkspaceDir(p string) (string, error) {
 // aside what a killed run left there.
 func (e *Engine) Enter(ctx context.Context, p string) (string, error) {
 	real, err := e.WorkspaceDir(p)
-	if err != nil {
-		return "", err
+	if err != nil || e.o.ReadOnly {
+		return real, err
 	}
 	return real, e.sweep(ctx, real)
 }

@@ -18,7 +18,6 @@ import (
 	"metier"
 	"metier/internal/confine"
 	"metier/internal/digest"
-	"metier/policy"
 )
 
 // Source is the skills of one server, under the host rules of SEP-2640. A skill is identified by
@@ -41,9 +40,6 @@ func newSource(c *connection) *Source {
 }
 
 var _ metier.Source = (*Source)(nil)
-
-// MountLabel returns the label of a server's skills among the roots.
-func MountLabel(server string) string { return "mcp:" + server }
 
 // listTimes is how many times the time of a call a whole list may take.
 const listTimes = 5
@@ -344,11 +340,4 @@ func (s *Source) read(ctx context.Context, uri string) ([]byte, error) {
 		}
 	}
 	return nil, s.c.fault("read", "mcp_answer_missing", "", errors.New("its response does not contain the requested file"))
-}
-
-// Mount is what a run makes of a server's skills: always third_party, named in
-// a space of their own.
-func Mount(server string, src *Source) metier.Mount {
-	l := MountLabel(server)
-	return metier.Mount{Label: l, Space: l, Kind: "mcp", Tier: policy.ThirdParty, Source: src}
 }

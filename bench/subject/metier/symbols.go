@@ -25,11 +25,12 @@ func symbols(n int) subject.Case {
 		}
 		defer f.remove()
 		begin()
-		snap, _, err := f.e.Discover(context.Background(), engine.Request{Roots: f.skills, Custom: engine.Custom{Mounts: []metier.Mount{
+		found, err := f.e.Discover(context.Background(), engine.Request{Roots: f.skills, Custom: engine.Custom{Mounts: []metier.Mount{
 			{Label: "one", Tier: policy.User, Source: stars(n)}, {Label: "two", Tier: policy.User, Source: stars(n)}}}})
 		if err != nil {
 			return 0, nil, err
 		}
+		snap := found.Snapshot
 		all := snap.All()
 		for _, sk := range all {
 			if e := snap.Explain(sk, metier.Catalog{}, nil); e.Rule == "" || snap.Rule(&sk) != e.Rule {
