@@ -10,8 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"metier/config"
 )
 
 // Limits for reading submodules. Beyond them, programs cannot write to the workspace.
@@ -24,10 +25,14 @@ const (
 // repositories returns the git metadata that git uses in the repository of a folder: the folders
 // that a .git file names, and the .git of each submodule, whether it exists or not. git started in
 // the top folder also runs in these. If the folder itself is a repository, its configuration and
-// hooks count; so do those that a configuration names. partial reports that there are more.
-func repositories(dir string) (out []string, partial bool) {
-	out = gitFolders(dir)
+// hooks count; so do those that a configuration names, including the user's. partial reports that
+// there are more.
+func repositories(dir string, env config.Env) (out []string, partial bool) {
+	user := userGitConfig(env)
+	out = append(gitFolders(dir), user.obeyed(dir)...)
 	if isRepository(dir) {
+		user.read(filepath.Join(dir, "config"), 0)
+		out = append(out, user.obeyed(dir)...)
 		for _, name := range []string{"HEAD", "config", "config.worktree", "commondir", "hooks", "info"} {
 			out = append(out, filepath.Join(dir, name))
 		}
@@ -38,15 +43,16 @@ func repositories(dir string) (out []string, partial bool) {
 			break
 		}
 		if top = filepath.Dir(top); top == filepath.Dir(top) {
-			return out, false
+			return out, user.partial
 		}
 	}
 	left := mostLinked
 	var visit func(top string, depth int)
 	visit = func(top string, depth int) {
-		out = append(out, obeyed(top)...)
+		paths, unread := obeyed(top, env)
+		out = append(out, paths...)
 		names, whole := submodules(gitDir(top))
-		partial = partial || !whole
+		partial = partial || !whole || unread
 		for _, name := range names {
 			if left--; left < 0 || depth == deepestLinked {
 				partial = true
@@ -60,49 +66,6 @@ func repositories(dir string) (out []string, partial bool) {
 	visit(top, 0)
 	return out, partial
 }
-
-// obeyed returns the files that git obeys in the repository of a working tree and that may be
-// elsewhere: those that are links, and those that its configuration names.
-func obeyed(top string) (out []string) {
-	dirs := gitFolders(top)
-	if len(dirs) == 0 {
-		dirs = []string{filepath.Join(top, ".git")}
-	}
-	for _, dir := range dirs {
-		folders := []string{dir, filepath.Join(dir, "info"), filepath.Join(dir, "hooks")}
-		for _, name := range []string{"config", "config.worktree"} {
-			path := filepath.Join(dir, name)
-			b, err := readGit(path, 1<<20)
-			if err != nil {
-				continue
-			}
-			for _, m := range named.FindAllSubmatch(b, -1) {
-				p, base := strings.Trim(strings.TrimSpace(string(m[2])), `"`), dir
-				if strings.EqualFold(string(m[1]), "hooksPath") {
-					base = top
-				}
-				if !filepath.IsAbs(p) {
-					p = filepath.Join(base, filepath.FromSlash(p))
-				}
-				if out = append(out, p); base == top {
-					folders = append(folders, p)
-				}
-			}
-		}
-		for _, folder := range folders {
-			entries, _ := os.ReadDir(folder) // none: nothing there leads elsewhere
-			for _, e := range entries {
-				if e.Type()&os.ModeSymlink != 0 {
-					out = append(out, filepath.Join(folder, e.Name()))
-				}
-			}
-		}
-	}
-	return out
-}
-
-// named finds the keys core.hooksPath and include.path in a git configuration.
-var named = regexp.MustCompile(`(?im)^[ \t]*(?:\[[^\]\n]*\][ \t]*)?(hooksPath|path)[ \t]*=([^\n#;]*)`)
 
 // isRepository reports whether git takes the folder itself for a repository.
 func isRepository(dir string) bool {

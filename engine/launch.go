@@ -123,7 +123,7 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, sk
 		p.partial = p.partial || !whole
 	}
 	for _, dir := range e.projectDirs(l.Workspace, l.Cwd) {
-		paths, partial := repositories(dir)
+		paths, partial := repositories(dir, e.Env)
 		out = append(append(out, filepath.Join(dir, harness.File)), paths...)
 		p.partial = p.partial || partial
 	}

@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"metier/config"
+	"metier/internal/gitconfig"
+)
+
+// gitConfig is what git's configuration files say about other files that git obeys.
+type gitConfig struct {
+	env     config.Env
+	files   []string // of the user, and included ones
+	hooks   []string // values of core.hooksPath; relative ones apply to each working tree
+	partial bool     // a file could not be read
+}
+
+// userGitConfig reads the configuration of the machine and of the user.
+func userGitConfig(env config.Env) *gitConfig {
+	g := &gitConfig{env: env}
+	global := []string{filepath.Join(cmp.Or(env.Get("XDG_CONFIG_HOME"), filepath.Join(env.Home(), ".config")), "git", "config"), filepath.Join(env.Home(), ".gitconfig")}
+	if f, set := env.Lookup("GIT_CONFIG_GLOBAL"); set {
+		global = []string{f}
+	}
+	for _, f := range append(global, cmp.Or(env.Get("GIT_CONFIG_SYSTEM"), "/etc/gitconfig")) {
+		if filepath.IsAbs(f) {
+			g.files = append(g.files, f)
+			g.read(f, 0)
+		}
+	}
+	return g
+}
+
+// read adds what a file and those that it includes say. Conditions of includes do not matter: they
+// can become true later.
+func (g *gitConfig) read(file string, depth int) {
+	const deepest = 10 // as in git
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		return // git reads nothing there
+	}
+	b, err := readGit(file, 1<<20)
+	if err != nil {
+		g.partial = g.partial || !errors.Is(err, fs.ErrPermission)
+		return
+	}
+	for name, value := range gitconfig.Variables(string(b)) {
+		switch {
+		case value == "":
+		case name == "core.hookspath":
+			g.hooks = append(g.hooks, g.path(value))
+		case name == "include.path" || strings.HasPrefix(name, "includeif.") && strings.HasSuffix(name, ".path"):
+			p := g.path(value)
+			if !filepath.IsAbs(p) {
+				p = filepath.Join(filepath.Dir(file), p)
+			}
+			if slices.Contains(g.files, p) {
+				continue
+			}
+			if g.files = append(g.files, p); depth < deepest {
+				g.read(p, depth+1)
+			}
+		}
+	}
+}
+
+// path expands a home folder at the start of a path.
+func (g *gitConfig) path(p string) string {
+	rest, is := strings.CutPrefix(p, "~")
+	if !is {
+		return filepath.FromSlash(p)
+	}
+	name, rest, _ := strings.Cut(rest, "/")
+	home := g.env.Home()
+	if name != "" {
+		u, err := user.Lookup(name)
+		if err != nil {
+			return filepath.FromSlash(p)
+		}
+		home = u.HomeDir
+	}
+	return filepath.Join(home, filepath.FromSlash(rest))
+}
+
+// obeyed returns the files named, for the working tree top.
+func (g *gitConfig) obeyed(top string) []string {
+	out := slices.Clone(g.files)
+	for _, p := range g.hooks {
+		if !filepath.IsAbs(p) {
+			p = filepath.Join(top, p)
+		}
+		out = append(append(out, p), linksIn(p)...)
+	}
+	return out
+}
+
+// obeyed returns the files that git obeys in the repository of a working tree and that may be
+// elsewhere: those that are links, and those that configurations name. partial reports that a
+// configuration could not be read.
+func obeyed(top string, env config.Env) (out []string, partial bool) {
+	dirs := gitFolders(top)
+	if len(dirs) == 0 {
+		dirs = []string{filepath.Join(top, ".git")}
+	}
+	g := userGitConfig(env)
+	for _, dir := range dirs {
+		g.read(filepath.Join(dir, "config"), 0)
+		g.read(filepath.Join(dir, "config.worktree"), 0)
+		for _, folder := range []string{dir, filepath.Join(dir, "info"), filepath.Join(dir, "hooks")} {
+			out = append(out, linksIn(folder)...)
+		}
+	}
+	return append(out, g.obeyed(top)...), g.partial
+}
+
+// linksIn returns the symbolic links in a folder.
+func linksIn(folder string) (out []string) {
+	entries, _ := os.ReadDir(folder) // none: nothing there leads elsewhere
+	for _, e := range entries {
+		if e.Type()&os.ModeSymlink != 0 {
+			out = append(out, filepath.Join(folder, e.Name()))
+		}
+	}
+	return out
+}
