@@ -196,7 +196,7 @@ func Requirements(proofs []Proof, steps map[string][]string) []byte {
 				missing = append(missing, r)
 			}
 		}
-		fmt.Fprintf(&b, "Step %s: tests name %d of %d rows.", step, len(steps[step])-len(missing), len(steps[step]))
+		fmt.Fprintf(&b, "Step %s: %d of %d rows have tests.", step, len(steps[step])-len(missing), len(steps[step]))
 		if len(missing) > 0 {
 			fmt.Fprintf(&b, " Not yet: %s.", strings.Join(missing, ", "))
 		}

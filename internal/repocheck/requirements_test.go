@@ -148,7 +148,7 @@ func TestRequirementsPageListsWhatIsMissing(t *testing.T) {
 	got := string(repocheck.Requirements(
 		[]repocheck.Proof{{Row: "A-001", Path: "p_test.go", Test: "TestA"}, {Row: "A-001", Path: "a.txtar"}},
 		map[string][]string{"S1": {"A-001", "A-002"}}))
-	for _, want := range []string{"Step S1: tests name 1 of 2 rows. Not yet: A-002.", "| A-001 | `p_test.go:TestA`<br>`a.txtar` |\n"} {
+	for _, want := range []string{"Step S1: 1 of 2 rows have tests. Not yet: A-002.", "| A-001 | `p_test.go:TestA`<br>`a.txtar` |\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in:\n%s", want, got)
 		}
