@@ -85,7 +85,7 @@ func TestVariables_AreThoseOfGitInRandomTexts(t *testing.T) {
 			r.Fatalf("%q: %s", text, cmp.Diff(want, got))
 		}
 	})
-	if tried < 10 {
-		t.Errorf("git accepted %d texts, want 10", tried)
+	if tried == 0 {
+		t.Error("git accepted none of the texts")
 	}
 }
