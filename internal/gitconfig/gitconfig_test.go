@@ -81,7 +81,13 @@ func TestVariables_AreThoseOfGitInRandomTexts(t *testing.T) {
 			return
 		}
 		tried++
-		if got := list(text); !slices.Equal(want, got) {
+		got := list(text)
+		for _, values := range [][]string{want, got} { // older versions read a tab in a value as a space
+			for i, v := range values {
+				values[i] = strings.ReplaceAll(v, "\t", " ")
+			}
+		}
+		if !slices.Equal(want, got) {
 			r.Fatalf("%q: %s", text, cmp.Diff(want, got))
 		}
 	})
