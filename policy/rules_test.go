@@ -156,10 +156,12 @@ func TestDenyRulesTouchAnyPart(t *testing.T) {
 			"printf -v 'a[$(rm x)]' y", "test -v 'a[$(rm x)]'", "[ -v 'a[$(rm x)]' ]", "read 'a[$(rm x)]'", "let 'a[$(rm x)]=1'", "[[ 'a[$(rm x)]' -eq 1 ]]", "declare 'a[$(rm x)]=1'", "(( $'a[\\x24(rm x)]' ))",
 			"setarch -R rm x", "strace rm x", "csh -c 'rm x'", "/lib64/ld-linux-x86-64.so.2 /bin/rm x"},
 			[]string{"sh scripts/x.sh", "bash -c ls", "bash -ec ls x", "find . -name bash", "printf '[%s]' x", "printf '$%d' 5", "[ -f x ]", "test -v x", "[[ -f x ]] && ls", "let x=1", "echo $((1+2)) 'x'", "ls rmdir", "ls x", "rmdir x", "git rm x", "echo $x", "env A=1 ls", "sudo ls"}},
-		"Bash(git push *)":     {[]string{"git push", "git push -f", "git $x", "git add . && git push", "git -C . push origin", "git --no-pager push", "git -C . -c a.b=c push", "git --git-dir .git push", "/usr/lib/git-core/git-push"}, []string{"git status", "git stash push", "ls"}},
-		"Bash(/bin/cp:*)":      {[]string{"cp a b", "/bin/cp a b", "/usr/bin/cp a b"}, []string{"ls"}},
-		"Bash(git push --all)": {[]string{"git push --all", "git push $x"}, []string{"git push", "git push --all x"}},
-		"Bash(cat secrets/*)":  {[]string{"cat secrets/a", "cat x/../secrets/a", "cat $f"}, []string{"cat a", "cat secrets"}},
+		"Bash(git push *)":       {[]string{"git push", "git push -f", "git $x", "git add . && git push", "git -C . push origin", "git --no-pager push", "git -C . -c a.b=c push", "git --git-dir .git push", "/usr/lib/git-core/git-push"}, []string{"git status", "git stash push", "ls"}},
+		"Bash(poetry publish:*)": {[]string{"poetry publish", "poetry -C dir publish", "poetry --directory dir publish -r x"}, []string{"poetry build", "poetry run publish"}},
+		"Bash(cargo publish:*)":  {[]string{"cargo publish", "cargo +nightly publish", "cargo -q +nightly publish"}, []string{"cargo build publish"}},
+		"Bash(/bin/cp:*)":        {[]string{"cp a b", "/bin/cp a b", "/usr/bin/cp a b"}, []string{"ls"}},
+		"Bash(git push --all)":   {[]string{"git push --all", "git push $x"}, []string{"git push", "git push --all x"}},
+		"Bash(cat secrets/*)":    {[]string{"cat secrets/a", "cat x/../secrets/a", "cat $f"}, []string{"cat a", "cat secrets"}},
 	} {
 		g := open()
 		rule(policy.RuleDeny, pattern)(&g)

@@ -315,12 +315,12 @@ func (s *starter) subcommands(words []word) {
 	if sub, is := strings.CutPrefix(base, "git-"); is {
 		s.starts(append([]string{"git", sub}, texts(words[1:])...))
 	}
-	if _, has := own[base]; !has {
+	if _, wraps := wrappers[base]; wraps {
 		return
 	}
 	value := false // the word may be the value of the option before it
 	for i := 1; i < len(words) && s.spends(words[i:]); i++ {
-		option := strings.HasPrefix(words[i].text, "-")
+		option := strings.HasPrefix(words[i].text, "-") || strings.HasPrefix(words[i].text, "+") // cargo +nightly
 		if !option && !value {
 			return
 		}

@@ -224,6 +224,8 @@ func (s *starter) redirects(n *syntax.Stmt) bool {
 			fed = true
 		}
 		switch w := read(r.Word); {
+		case r.Op == syntax.DplOut && !w.num && (!w.known || strings.ContainsAny(w.text, "$`\\")): // bash expands it twice
+			s.unknown()
 		case r.Op == syntax.RdrIn, r.Op == syntax.Hdoc, r.Op == syntax.DashHdoc, r.Op == syntax.WordHdoc, r.Op == syntax.DplIn:
 		case w.known:
 			s.written[path.Base(w.text)] = true
@@ -356,7 +358,7 @@ func (s *starter) command(words []word, fed bool) {
 	_, helps := helped[base]
 	switch {
 	case name == "--" || name == "-p": // after the word time
-		if len(words) > 1 && (!words[1].known || strings.Contains(words[1].text, "=")) { // an assignment to bash
+		if len(words) > 1 && (!words[1].known || strings.Contains(words[1].text, "=") || set("time !")[words[1].text]) { // an assignment to bash, now or after the next time
 			s.unknown()
 		}
 		s.command(words[1:], fed)
