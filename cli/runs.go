@@ -54,6 +54,11 @@ func (a *app) findAgent(ctx context.Context, p runPlace, what string) (root, id 
 	return a.findBy(p, what, func(root, what string) (string, string, error) { return run.FindAgent(ctx, root, what) })
 }
 
+// findWaiting resolves the user's reference to a run that may have an open question.
+func (a *app) findWaiting(ctx context.Context, p runPlace, what string) (root, id string, err error) {
+	return a.findBy(p, what, func(root, what string) (string, string, error) { return run.FindWaiting(ctx, root, what) })
+}
+
 func (a *app) findBy(p runPlace, what string, find func(root, what string) (string, string, error)) (root, id string, err error) {
 	if strings.ContainsAny(what, `/\`) {
 		return run.Find("", a.env.Path(what))

@@ -89,7 +89,7 @@ func questionOf(p run.Pending) question {
 
 // openQuestions lists the questions a run waits for. It changes nothing.
 func (a *app) openQuestions(ctx context.Context, f answerFlags, what string) (err error) {
-	root, id, err := a.findAgent(ctx, f.runPlace, what)
+	root, id, err := a.findWaiting(ctx, f.runPlace, what)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func yesNo(allow bool) string {
 
 // answer writes one answer into the record.
 func (a *app) answer(ctx context.Context, f answerFlags, what string, allow bool) error {
-	root, id, err := a.findAgent(ctx, f.runPlace, what)
+	root, id, err := a.findWaiting(ctx, f.runPlace, what)
 	if err != nil {
 		return err
 	}
@@ -187,6 +187,7 @@ func (a *app) answered(ctx context.Context, root, id string, q run.Pending, ans 
 		return a.document(map[string]any{"run": folder.ID(), "question": questionOf(q), "answer": yesNo(ans.Allow), "scope": ans.Scope, "by": ans.By,
 			"open": len(r.Questions), "head": fmt.Sprintf("%d:%s", r.Head.Seq, r.Head.Hash)})
 	}
+	a.showPending(q, "")
 	fmt.Fprintf(a.Out, "%s is answered with %s (%s) by %s\n", q.ID, yesNo(ans.Allow), ans.Scope, oneLine(ans.By))
 	if ans.Scope == policy.ScopeAlways {
 		fmt.Fprintln(a.Out, "it holds while the skill's files, the isolation and the network are the same; 'metier runs approvals' takes it back for other runs")

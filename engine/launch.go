@@ -16,6 +16,7 @@ import (
 	"metier/filetool"
 	"metier/harness"
 	"metier/internal/confine"
+	"metier/mcp/install"
 	"metier/policy"
 	"metier/record"
 	"metier/settings"
@@ -89,8 +90,8 @@ func (c Custom) folders() (out []string) {
 
 // protected returns the files that no tool may write, because the next run would obey them: roots
 // of skills, skills linked into them, the configuration and the files it names, the list of
-// disabled skills, programs that run outside of the sandbox, and the files the run itself was
-// started with. skills of several runs share what they list.
+// disabled skills, programs that run outside of the sandbox, the files in which MCP clients find
+// such programs, and the files the run itself was started with. skills of several runs share what they list.
 func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, skills *Skills) (p protection) {
 	out := append([]string{filepath.Join(l.Workspace, "metier.yaml")}, e.Env.Files()...)
 	out = slices.Concat(out, l.Sources, op.Policies, op.MCPFiles, op.Subagents.Profiles, op.Browser.Path, ownPrograms(op))
@@ -125,6 +126,9 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, sk
 	for _, dir := range e.projectDirs(l.Workspace, l.Cwd) {
 		paths, partial := repositories(dir, e.Env)
 		out = append(append(out, filepath.Join(dir, harness.File)), paths...)
+		for _, f := range install.ProjectFiles() {
+			out = append(out, filepath.Join(dir, filepath.FromSlash(f)))
+		}
 		p.partial = p.partial || partial
 	}
 	p.paths = out

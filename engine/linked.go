@@ -1,11 +1,15 @@
 package engine
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"metier"
+	"metier/filetool"
 	"metier/internal/confine"
 	"metier/skillroots"
 )
@@ -87,6 +91,27 @@ func (w ways) inWorkspace(workspace, p string) (out []string) {
 // the way to the file real. A program may have created such a link.
 func LeadsOut(workspace, p, real string) bool {
 	return len(ways{}.inWorkspace(workspace, p)) > 0 && !confine.Within(workspace, real)
+}
+
+// settleMounts returns mounts whose sources have no symbolic links. It fails for a link out of the
+// workspace, or of another one in which metier has run: a program may have replaced the source.
+func (e *Engine) settleMounts(workspace string, mounts []filetool.Mount) ([]filetool.Mount, error) {
+	out := slices.Clone(mounts)
+	for i, m := range mounts {
+		source := e.Env.Path(m.Source)
+		real, err := confine.RealPath(source)
+		if err != nil {
+			continue // opening the mount reports it
+		}
+		for _, dir := range append(slices.Collect(maps.Values(e.projects())), workspace) {
+			if LeadsOut(dir, source, real) {
+				return nil, &metier.Error{Op: "mount " + m.Target, Path: source, Kind: metier.Denied, Code: "mount_leads_out", Field: "Request.Mounts",
+					Hint: "if you trust the link, name its target with Request.Mounts", Err: fmt.Errorf("the folder leads out of %s through a symbolic link, which a program may have created", dir)}
+			}
+		}
+		out[i].Source = real
+	}
+	return out, nil
 }
 
 // linkedSkills returns the symbolic links below a folder of skills that lead to skills elsewhere in

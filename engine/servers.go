@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -26,6 +27,8 @@ type LaunchMCP struct {
 	Tools   []string `json:"tools,omitempty"`   // granted, as they were written
 	// Pins are the digests of the granted tools when the run began.
 	Pins map[string]string `json:"pins,omitempty"`
+	// Definitions are the digests of the servers' configurations when the run began, by label.
+	Definitions map[string]string `json:"definitions,omitempty"`
 }
 
 // Servers lists the MCP servers of the configuration and of files, expanded.
@@ -131,6 +134,9 @@ func (r *Run) connect(ctx context.Context) error {
 		}
 		if r.onDrift() != "reload" {
 			o.Pins = m.Pins
+			if servers, err = r.unchanged(servers); err != nil {
+				return err
+			}
 		}
 	}
 	if r.host, err = r.e.OpenHost(ctx, servers, o); err != nil {
@@ -139,7 +145,12 @@ func (r *Run) connect(ctx context.Context) error {
 	if r.owned = append(r.owned, r.host); r.launch.resumed {
 		return nil
 	}
-	m.Pins = map[string]string{}
+	m.Pins, m.Definitions = map[string]string{}, map[string]string{}
+	for _, s := range servers {
+		if m.Definitions[s.Label], err = s.Definition(); err != nil {
+			return err
+		}
+	}
 	pins := r.host.Pins()
 	var names []string
 	defer func() { r.noteUnmatched(m, names) }()
@@ -155,6 +166,29 @@ func (r *Run) connect(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// unchanged returns the servers that are configured as when the run began. A program may have
+// changed the file that configures the others, and they run outside of the sandbox.
+func (r *Run) unchanged(servers []host.Server) (out []host.Server, err error) {
+	for _, s := range servers {
+		was, known := r.launch.MCP.Definitions[s.Label]
+		is, err := s.Definition()
+		if err != nil {
+			return nil, err
+		}
+		if !known || was == is {
+			out = append(out, s)
+			continue
+		}
+		const hint = "check the file, then resume with ResumeOptions.OnDrift reload to start it as it is now"
+		if r.onDrift() == "fail" {
+			return nil, &metier.Error{Op: "resume", Path: s.File, Kind: metier.Drift, Code: "mcp_server_changed", Hint: hint + ", or with warn to continue without it",
+				Err: fmt.Errorf("the configuration of the server %s changed since the run began", s.Label)}
+		}
+		r.note("mcp_server_changed", "the run continues without the server %s: its configuration in %s changed since the run began; %s", s.Label, s.File, hint)
+	}
+	return out, nil
 }
 
 // noteUnmatched reports granted tools that a working server does not have. names are the tools of all

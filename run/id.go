@@ -115,6 +115,47 @@ func FindAgent(ctx context.Context, root, what string) (string, string, error) {
 	return Find(root, what)
 }
 
+// FindWaiting is like [FindAgent], except that "latest" is the run whose open question was asked
+// last, if a run has one. The log says when, so that a changed file time does not lead an answer to
+// another run.
+func FindWaiting(ctx context.Context, root, what string) (string, string, error) {
+	if what != newest {
+		return Find(root, what)
+	}
+	ids, err := runs(root)
+	if err != nil {
+		return "", "", err
+	}
+	best, at := "", ""
+	for _, id := range ids {
+		if t := asked(ctx, root, id); t != "" && t >= at {
+			best, at = id, t
+		}
+	}
+	if best == "" {
+		return FindAgent(ctx, root, what)
+	}
+	return root, best, ctx.Err()
+}
+
+// asked returns when a run's newest open question was asked, or "" if it has none.
+func asked(ctx context.Context, root, id string) (at string) {
+	f, err := Look(root, id, nil)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if st, err := f.State(ctx); err != nil || len(st.Questions) == 0 {
+		return ""
+	}
+	if r, err := Show(ctx, f); err == nil {
+		for _, q := range r.Questions {
+			at = max(at, q.AskedAt)
+		}
+	}
+	return at
+}
+
 // findPath resolves the path of a run's folder, or of a file in it.
 func findPath(path string) (string, string, error) {
 	abs, err := filepath.Abs(path)

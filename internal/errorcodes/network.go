@@ -61,6 +61,7 @@ var models = []Code{
 var protocol = []Code{
 	{"mcp_config", "invalid", "A file that lists MCP servers is missing or invalid.", "Fix the entry that the message names."},
 	{"mcp_server_unknown", "not_found", "No MCP server with this name is configured.", "List the servers with 'metier mcp ls'."},
+	{"mcp_server_changed", "drift", "The configuration of an MCP server changed after the run began.", "Check the file. Then resume with --on-drift reload to start the server as it is now, or with --on-drift warn to continue without it."},
 	{"mcp_not_verified", "", "Some of the server's skills do not match their entries.", "Report it to the server's operator. A run refuses these skills."},
 	{"mcp_error", "unavailable", "The server returned an error.", "Read the message."},
 	{"mcp_failed", "unavailable", "The server could not be started, or the connection failed.", "Check it with 'metier mcp inspect'."},

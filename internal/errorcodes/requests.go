@@ -28,6 +28,7 @@ var requests = []Code{
 	{"workspace_not_folder", "invalid", "The workspace is not a folder.", "Specify a folder."},
 	{"workspace_not_found", "not_found", "A mount's source does not exist.", "Check the mount's path."},
 	{"workspace_unreadable", "", "The workspace, or a mount's source, could not be read.", "Check the folder's permissions."},
+	{"mount_leads_out", "denied", "The source of a mount leads out of a workspace through a symbolic link.", "If you trust the link, mount its target."},
 	{"mount_invalid", "", "A mount has an invalid name, source, or target.", "Use name=NAME,source=DIR,target=/PATH,mode=ro or rw."},
 	{"cwd_invalid", "invalid", "The working directory is not in the workspace.", "Use a folder in the workspace."},
 	{"root_not_found", "not_found", "No workspace root has this name.", "Use one of the roots that the tool lists."},

@@ -2,6 +2,8 @@ package host
 
 import (
 	"bytes"
+	"crypto/pbkdf2"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"metier"
+	"metier/internal/digest"
 	"metier/internal/termtext"
 )
 
@@ -45,6 +48,8 @@ type Server struct {
 	// Drawn holds the values that Expand inserted into args and url from variables with secret-like
 	// names, by place.
 	Drawn map[string]string `json:"-" yaml:"-"`
+	// Configured is the configuration before Expand.
+	Configured json.RawMessage `json:"-" yaml:"-"`
 }
 
 // Limits of a configuration.
@@ -207,6 +212,9 @@ var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 // undefined variable without a default is an error that names it.
 func (s Server) Expand(env func(string) (string, bool)) (out Server, used bool, err error) {
 	out = s
+	if out.Configured, err = json.Marshal(s); err != nil {
+		return out, false, err
+	}
 	out.Drawn = map[string]string{}
 	one := func(key, text string) string {
 		return variable.ReplaceAllStringFunc(text, func(m string) string {
@@ -254,6 +262,13 @@ func (s Server) Expand(env func(string) (string, bool)) (out Server, used bool, 
 		}
 	}
 	return out, true, nil
+}
+
+// Definition returns a digest of an expanded server's configuration, without the values of
+// variables. It is slow to compute, so that nobody can guess a secret in the configuration from it.
+func (s Server) Definition() (string, error) {
+	b, err := pbkdf2.Key(sha256.New, string(s.Configured), []byte("metier mcp server "+s.Label), 20_000, sha256.Size)
+	return digest.Bytes(b), err
 }
 
 // shortest is the minimum length of a value to redact. A shorter one would match everywhere.

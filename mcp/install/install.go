@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -118,6 +119,16 @@ func Clients() []Client {
 		{"opencode", "opencode", []string{".config", "opencode", "opencode.json"}, []string{"opencode.json"}, "mcp", "Bearer {env:%s}", opencodeEntry},
 		{"vscode", "VS Code", code, []string{".vscode", "mcp.json"}, "servers", "Bearer ${env:%s}", typedEntry},
 	}
+}
+
+// ProjectFiles lists the files in a project, as slash-separated paths, in which clients find servers.
+func ProjectFiles() (out []string) {
+	for _, c := range Clients() {
+		if c.project != nil {
+			out = append(out, path.Join(c.project...))
+		}
+	}
+	return out
 }
 
 // File returns the path of the client's file, below the home or in a project.
