@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier/model/modeltest"
 	"metier/run"
 )
@@ -16,7 +18,9 @@ func loadCall(name string) modeltest.Call {
 }
 
 // A skill with "context: fork" runs as a subagent. Its agent field selects a profile only if the
-// operator allowed that profile and it accepts the skill.
+// operator allowed that profile and it accepts the skill. Its start is a decision with that profile.
+//
+// req: A-168
 func TestASkillThatForksRunsAsASubagent(t *testing.T) {
 	t.Parallel()
 	const solo = "---\nname: solo\ndescription: Does it alone. Use when it is to be done alone.\ncontext: fork\nagent: painter\n---\nThe instructions of solo: SOLO-MARK-5c6d7e8f.\n"
@@ -70,10 +74,14 @@ func TestASkillThatForksRunsAsASubagent(t *testing.T) {
 			if got := k.activations(k.childFolder("t1.c0")); !slices.Equal(got, []string{"solo subagent-inherit"}) {
 				t.Errorf("%q", got)
 			}
+			var got []string
 			for _, d := range readArtifact[run.PolicyTrace](t, k.folder(), run.FilePolicyTrace).Decisions {
-				if d.Call == "t1.c0" && (d.Profile != c.profile || d.Skill == "" || d.Effect != "side-effect") {
-					t.Errorf("%+v", d)
+				if d.Call == "t1.c0" {
+					got = append(got, strings.Join([]string{d.Profile, d.Decision, d.Code, d.Effect, d.Skill}, " "))
 				}
+			}
+			if d := cmp.Diff([]string{c.profile + " allowed subagent_profile_allowed side-effect user:solo"}, got); d != "" {
+				t.Error(d)
 			}
 		})
 	}
