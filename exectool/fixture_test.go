@@ -28,6 +28,7 @@ import (
 const (
 	cfHarness    = "cf-harness"
 	agentRuntime = "agent-runtime"
+	agentHarness = "agent-harness"
 	projectOnly  = "project-skills"
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"metier/exectool"
 	"metier/policy"
 	"metier/sandbox"
+	"metier/sandbox/unconfined"
 	"metier/settings"
 )
 
@@ -270,5 +272,20 @@ func TestPrograms_NeedIsolation(t *testing.T) {
 		if got := []string{w.run("scripts/a.sh").Code(), command.Code()}; !slices.Equal(got, []string{"sandbox_unavailable", "sandbox_unavailable"}) || len(w.box.jobs) != started {
 			t.Errorf("%s: with less isolation a script and a command end with %q, and %d started", tier, got, len(w.box.jobs)-started)
 		}
+	}
+}
+
+// Without isolation a script of a harness does not start, so it writes nothing outside the workspace.
+//
+// req: D-030
+func TestHarnessScripts_NeedIsolation(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, setup{profile: agentHarness}, demo(map[string]string{"scripts/out.sh": "#!/bin/sh\necho x > \"/$1\"\n"}))
+	w.box.Sandbox = unconfined.New(nil)
+	outside := filepath.Join(t.TempDir(), "written")
+	path := strings.TrimPrefix(outside, "/") // the unconfined sandbox maps arguments below /tmp
+	w.refuses("sandbox_unavailable", w.run("scripts/out.sh", path))
+	if _, err := os.Lstat(outside); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("outside: %v", err)
 	}
 }
