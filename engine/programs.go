@@ -122,6 +122,11 @@ func (r *Run) approve(ctx context.Context, entries []string) error {
 		if err != nil {
 			return err
 		}
+		for _, other := range r.snapshot.Entries(name) {
+			if name != sk.ID.String() && other.State == metier.Shadowed && other.Tier != sk.Tier {
+				r.note("script_by_name", "%s allows a script of %s (%s), which hides %s (%s)", e, sk.ID, sk.Tier.Or(), other.ID, other.Tier.Or())
+			}
+		}
 		if sk, err = r.snapshot.Index(ctx, sk); err != nil {
 			return err
 		}

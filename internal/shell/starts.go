@@ -272,6 +272,9 @@ func (s *starter) visit(n syntax.Node) {
 	case *syntax.LetClause:
 		s.starts([]string{"let", Dynamic})
 		for _, x := range n.Exprs {
+			if cutsLet(x) {
+				s.unknown()
+			}
 			s.sum(x)
 		}
 	case *syntax.CStyleLoop:

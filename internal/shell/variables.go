@@ -311,6 +311,24 @@ func (s *starter) sum(x syntax.ArithmExpr) {
 	}
 }
 
+// cutsLet reports whether an argument of let contains an operator that ends or redirects the command in
+// bash, such as let 1|rm x.
+func cutsLet(x syntax.ArithmExpr) bool {
+	switch x := x.(type) {
+	case *syntax.BinaryArithm:
+		switch x.Op {
+		case syntax.Or, syntax.And, syntax.AndArit, syntax.OrArit, syntax.Lss, syntax.Gtr, syntax.Leq, syntax.Geq, syntax.Shl, syntax.Shr, syntax.OrAssgn, syntax.AndAssgn, syntax.ShlAssgn, syntax.ShrAssgn:
+			return true
+		}
+		return cutsLet(x.X) || cutsLet(x.Y)
+	case *syntax.UnaryArithm:
+		return cutsLet(x.X)
+	case *syntax.ParenArithm:
+		return cutsLet(x.X)
+	}
+	return false
+}
+
 func (s *starter) sumWord(w *syntax.Word) {
 	if w == nil {
 		return
