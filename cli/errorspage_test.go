@@ -26,20 +26,20 @@ func errorsPage() []byte {
 	b.WriteString(`# Errors
 
 After reading this page, you can handle any metier error in a script or a program. Every error has a
-code, whose meaning never changes. For example, this error means that another process is working on
-the run:
+code, and the meaning of a code never changes. For example, this error means that another process is
+working on the run:
 
 ` + "```text" + `
 metier: run: "runs/20260102-101500-abcd": another process is working on this run [run_locked]
-  hint: wait for it to end or end it, then try again
+  hint: wait for that process to end, or stop it, then try again
 ` + "```" + `
 
 With ` + "`--json`" + `, the same error is ` + "`{\"error\":{\"code\",\"message\",\"hint\",\"flag\"}}`" + `. In Go, it is a
-` + "`*metier.Error`" + ` with Kind, Code, and Field. Field names the request field that caused it.
+` + "`*metier.Error`" + ` with Kind, Code, and Field. Field is the request field that caused the error.
 
-The kind of an error determines the command's exit status and the HTTP response status. Codes with
-an exit status but no kind are errors of commands only. Codes with neither appear in tool results, at
-the end of runs, in record problems, and in notices. A command whose run ends with such a code exits
+The kind of an error determines the command's exit status and the HTTP response status. Codes
+with an exit status but no kind occur only in command errors. Codes with neither appear in tool
+results, run results, record problems, and notices. A command whose run ends with such a code exits
 with 1. ` + "`metier explain`" + ` explains skill diagnostic codes, such as ` + "`duplicate-skill-name`" + `.
 
 | kind | exit status | HTTP status |

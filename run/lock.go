@@ -43,7 +43,7 @@ func takeLock(root *os.Root, dir string, now func() time.Time) (*lockfile.Lock, 
 		who = fmt.Sprintf("process %d on %s, since %s", h.PID, h.Host, h.Since)
 	}
 	return nil, wrong(metier.Conflict, CodeLocked, dir,
-		"wait for it to end or end it, then try again; to watch the run, use `metier runs show`", "%s is working on this run", who)
+		"wait for that process to end, or stop it, then try again; to watch the run, use `metier runs show`", "%s is working on this run", who)
 }
 
 // sign writes the owner into the lock file, for the message above. If that fails (a full disk, or
