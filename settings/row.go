@@ -391,13 +391,13 @@ func toolName(name, doc string, at func(*Settings) *string) Row {
 }
 
 var kinds = []value[string]{
-	{KindRoots, "the order in which the roots were named"},
+	{KindRoots, "the order in which the roots are listed"},
 	{KindDB, "skills stored per project"},
-	{KindProject, "tier project"},
-	{KindUser, "tier user"},
-	{KindOrg, "tier org"},
-	{KindBuiltin, "tier builtin"},
-	{KindThirdParty, "tier third_party"},
+	{KindProject, "the project tier"},
+	{KindUser, "the user tier"},
+	{KindOrg, "the org tier"},
+	{KindBuiltin, "the builtin tier"},
+	{KindThirdParty, "the third_party tier"},
 }
 
 var defaultable = []value[string]{

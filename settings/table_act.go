@@ -5,8 +5,8 @@ func execRows() []Row {
 		choice("scripts", "Which skill scripts may run.",
 			func(s *Settings) *Scripts { return &s.Exec.Scripts }, []value[Scripts]{
 				{ScriptsOff, "none"},
-				{ScriptsExact, "scripts that the operator named"},
-				{ScriptsTiered, "scripts of active skills, depending on the tier"},
+				{ScriptsExact, "scripts that the operator allowed by name"},
+				{ScriptsTiered, "scripts of active skills, depending on the skill's tier"},
 				{ScriptsBundled, "any script of a known skill"},
 			}),
 		choice("script_approval", "Which scripts need approval.",
@@ -37,10 +37,10 @@ func execRows() []Row {
 		fixed(choice("script_cwd", "The working directory of a script.",
 			func(s *Settings) *Cwd { return &s.Exec.Cwd }, []value[Cwd]{
 				{CwdSkill, "the skill's folder"},
-				{CwdWorkspace, "the workspace's root, or the folder in it that the call names"},
-				{CwdCall, "the folder in the workspace or the skill that the call names"},
+				{CwdWorkspace, "the workspace's root, or the folder in it that the call specifies"},
+				{CwdCall, "the folder in the workspace or in the skill that the call specifies"},
 			})),
-		choice("script_network", "Which hosts scripts and web_fetch may reach. They always use metier's proxy.",
+		choice("script_network", "Which hosts scripts and web_fetch may reach. All requests go through metier's proxy.",
 			func(s *Settings) *Network { return &s.Exec.Network }, []value[Network]{
 				{NetworkOff, "none"},
 				{NetworkTiered, "granted hosts; other hosts need approval, and are refused for third_party skills"},
@@ -56,7 +56,7 @@ func execRows() []Row {
 				{MissingDependencyReject, "it does not run"},
 				{MissingDependencyWarn, "it runs with a warning"},
 			}),
-		choice("script_target", "Where scripts run. A script runs on the host only if a subagent's profile names it exactly and allows host execution. A run with script_target=host is refused.",
+		choice("script_target", "Where scripts run. A script runs on the host only if a subagent's profile lists it by its exact name and allows host execution. A run with script_target=host is refused.",
 			func(s *Settings) *Target { return &s.Exec.Target }, []value[Target]{
 				{TargetSandbox, "in the sandbox"},
 				{TargetHost, "on the host"},
@@ -66,7 +66,7 @@ func execRows() []Row {
 
 func policyRows() []Row {
 	return []Row{
-		preapproving(choice("allowed_tools", "Effect of the allowed-tools field. It never adds authority.",
+		preapproving(choice("allowed_tools", "Effect of a skill's allowed-tools field. The field never grants permissions.",
 			func(s *Settings) *AllowedTools { return &s.Policy.AllowedTools }, []value[AllowedTools]{
 				{AllowedToolsEnforce, "same as narrow"},
 				{AllowedToolsNarrow, "calls that are not covered by the active skills' lists are denied"},
@@ -80,20 +80,20 @@ func policyRows() []Row {
 				{MergeLast, "only the list of the most recently activated skill applies"},
 				{MergeUnion, "a call must satisfy at least one list"},
 			}),
-		choice("enforcement_mode", "Which calls need evidence of a direct command.",
+		choice("enforcement_mode", "Which calls require a direct command from the user.",
 			func(s *Settings) *Mode { return &s.Policy.Mode }, []value[Mode]{
-				{ModeStrict, "every call needs a direct command, including reads"},
-				{ModeExplicit, "writes and side effects need a direct command"},
+				{ModeStrict, "every call requires a direct command, including reads"},
+				{ModeExplicit, "writes and side effects require a direct command"},
 				{ModeObserve, "same as enforce-explicit, but a missing command only causes a warning"},
 				{ModeDisabled, "prompt slots are not checked; grants and tiers still apply"},
 			}),
-		choice("prompt_slot_role", "The role given to input that a user types (a prompt slot).",
+		choice("prompt_slot_role", "The role of input that a user types (a prompt slot).",
 			func(s *Settings) *SlotRole { return &s.Policy.SlotRole }, []value[SlotRole]{
 				{SlotRoleQuote, "a quotation"},
 				{SlotRoleContext, "context"},
 				{SlotRoleDirect, "a direct command"},
 			}),
-		choice("guard_allow", "Which skill folders outside the workspace may be read by file tools without approval.",
+		choice("guard_allow", "Skill folders outside the workspace that file tools may read without approval.",
 			func(s *Settings) *GuardAllow { return &s.Policy.GuardAllow }, []value[GuardAllow]{
 				{GuardAllowNone, "none"},
 				{GuardAllowSkillDirs, "the folders of known skills"},
@@ -120,11 +120,11 @@ func harnessRows() []Row {
 
 func agentRows() []Row {
 	return []Row{
-		fixed(choice("inherit", "Which of its parent's active skills a subagent starts with.",
+		fixed(choice("inherit", "Which of the parent's active skills a subagent starts with.",
 			func(s *Settings) *Inherit { return &s.Agent.Inherit }, []value[Inherit]{
-				{InheritNone, "none, even if the call names some"},
-				{InheritListed, "those named in the subagent's profile or in the call"},
-				{InheritAll, "all skills of its parent"},
+				{InheritNone, "none, even if the call lists some"},
+				{InheritListed, "those listed in the subagent's profile or in the call"},
+				{InheritAll, "all of them"},
 			})),
 	}
 }
@@ -134,7 +134,7 @@ func chatRows() []Row {
 		choice("unknown_slash", "How a typed /NAME is handled if no skill that users can call has that name.",
 			func(s *Settings) *UnknownSlash { return &s.Chat.UnknownSlash }, []value[UnknownSlash]{
 				{UnknownSlashError, "an error that lists the available skills"},
-				{UnknownSlashNotice, "a notice; nothing is sent, and a run ends in the same way as with the value error"},
+				{UnknownSlashNotice, "a notice; nothing is sent to the model, and a run ends as it does with the value error"},
 				{UnknownSlashPass, "it is sent to the model as text"},
 			}),
 	}

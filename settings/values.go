@@ -9,8 +9,8 @@ const (
 	RootOrg     Root = "auto:org"     // the skills for the whole machine, in /etc/metier/skills
 	RootProject Root = "auto:project" // the skill folders in the workspace
 	RootHome    Root = "auto:home"    // the skill folders in the home directory
-	RootEnv     Root = "env"          // the folders that AGENT_SKILLS_DIRS lists
-	RootDB      Root = "db"           // skills stored per project; there is no store yet
+	RootEnv     Root = "env"          // the folders listed in AGENT_SKILLS_DIRS
+	RootDB      Root = "db"           // skills stored per project; the store is not built yet
 	RootHarness Root = "harness"      // the workspace, if it is a harness: a folder with HARNESS.md
 )
 
@@ -24,7 +24,7 @@ type Ancestors string
 // The values of Ancestors, narrowest first.
 const (
 	AncestorsNo  Ancestors = "no"  // only the workspace's own skill folders
-	AncestorsYes Ancestors = "yes" // also the folders above it, up to the one with .git, except the home directory and folders that other users can write to
+	AncestorsYes Ancestors = "yes" // also those of the folders above the workspace, up to the one with .git, except the home directory and folders that other users can write to
 )
 
 // RootScope says where a root may lie.
@@ -34,7 +34,7 @@ type RootScope string
 const (
 	RootScopeWorkspace   RootScope = "workspace"   // inside the workspace, or in a declared mount
 	RootScopeAllowlisted RootScope = "allowlisted" // also in a folder that the operator listed
-	RootScopeAnywhere    RootScope = "anywhere"    // anywhere the operator names
+	RootScopeAnywhere    RootScope = "anywhere"    // in any folder that the operator specifies
 )
 
 // Scan says how deep a root is searched for skills.
@@ -42,9 +42,9 @@ type Scan string
 
 // The values of Scan, narrowest first.
 const (
-	ScanChildren  Scan = "children"  // the root itself or its direct children
+	ScanChildren  Scan = "children"  // the root or its direct subfolders
 	ScanRecursive Scan = "recursive" // any depth, up to the limits
-	ScanGrouped   Scan = "grouped"   // any depth; in a harness, groups and documents also count as entries
+	ScanGrouped   Scan = "grouped"   // any depth; in a harness, groups and documents are also entries
 )
 
 // Nested says whether the folder of a skill is searched for more skills.
@@ -52,8 +52,8 @@ type Nested string
 
 // The values of Nested, narrowest first.
 const (
-	NestedNo  Nested = "no"  // everything in it belongs to the skill
-	NestedYes Nested = "yes" // a skill in it is a separate skill, and its files also belong to the outer one
+	NestedNo  Nested = "no"  // all files in the folder belong to the skill
+	NestedYes Nested = "yes" // a skill inside it is separate, but its files also belong to the outer skill
 )
 
 // FileNames says which file names make an entry.
@@ -62,7 +62,7 @@ type FileNames string
 // The values of FileNames, narrowest first.
 const (
 	FileNamesExact   FileNames = "exact"     // SKILL.md
-	FileNamesLower   FileNames = "lower_too" // SKILL.md, or else skill.md
+	FileNamesLower   FileNames = "lower_too" // SKILL.md or, if it is missing, skill.md
 	FileNamesHarness FileNames = "harness"   // SKILL.md; in a harness, also HARNESS.md and the group summaries
 )
 
@@ -72,7 +72,7 @@ type Symlinks string
 // The values of Symlinks, narrowest first.
 const (
 	SymlinksIgnore   Symlinks = "ignore"    // links are not followed
-	SymlinksInBounds Symlinks = "in_bounds" // links that stay within bounds are resolved once, and their targets are opened
+	SymlinksInBounds Symlinks = "in_bounds" // links that point inside these bounds are resolved once, and their targets are opened
 )
 
 // Reload says when the snapshot is built again.
@@ -80,12 +80,12 @@ type Reload string
 
 // The values of Reload, narrowest first.
 const (
-	ReloadSnapshot Reload = "snapshot" // once, at the start
+	ReloadSnapshot Reload = "snapshot" // never; the list is built once, at the start
 	ReloadAuto     Reload = "auto"     // same as per_turn in a conversation, and same as snapshot in a batch run
 	ReloadPerTurn  Reload = "per_turn" // before each turn
-	ReloadTagged   Reload = "tagged"   // when a change in the store makes it stale; same as per_turn until there is a store
-	ReloadWatch    Reload = "watch"    // when a file changes; same as per_turn until file watching exists
-	ReloadPerCall  Reload = "per_call" // on each request for the skills, which a run makes once per turn
+	ReloadTagged   Reload = "tagged"   // when the store changes; same as per_turn until the store is built
+	ReloadWatch    Reload = "watch"    // when a file changes; same as per_turn until file watching is built
+	ReloadPerCall  Reload = "per_call" // whenever the skills are requested, which a run does once per turn
 )
 
 // ResourceIndex says when the files of a skill are indexed and hashed.
@@ -93,7 +93,7 @@ type ResourceIndex string
 
 // The values of ResourceIndex, narrowest first.
 const (
-	ResourceIndexStart      ResourceIndex = "start"      // with the snapshot
+	ResourceIndexStart      ResourceIndex = "start"      // when the list of skills is built
 	ResourceIndexActivation ResourceIndex = "activation" // when the skill is first used
 )
 
@@ -103,8 +103,8 @@ type StateStore string
 // The values of StateStore, narrowest first. Each adds to what switches off, so only a move that loses nothing narrows.
 const (
 	StateStoreProject StateStore = "project_file" // in the workspace's .metier/skills.json, which can only disable skills; user_file also applies
-	StateStoreUser    StateStore = "user_file"    // by skill, in metier's state folder
-	StateStoreKeen    StateStore = "keen_file"    // by name, in ~/.keen/skills/config.json
+	StateStoreUser    StateStore = "user_file"    // in metier's state folder, by skill
+	StateStoreKeen    StateStore = "keen_file"    // in ~/.keen/skills/config.json, by name
 	StateStoreNone    StateStore = "none"         // nowhere
 )
 
@@ -203,7 +203,7 @@ type Identity string
 // The values of Identity. Each names skills in another way, so below the operator only a move to equal narrows.
 const (
 	IdentityEqual  Identity = "equal"  // the frontmatter name, which must equal the folder name
-	IdentityPath   Identity = "path"   // its path relative to the root
+	IdentityPath   Identity = "path"   // the skill's path relative to its root
 	IdentityName   Identity = "name"   // the frontmatter name
 	IdentityFolder Identity = "folder" // the folder's name
 )
@@ -255,7 +255,7 @@ type EmptyCatalog string
 // The values of EmptyCatalog, narrowest first.
 const (
 	EmptyCatalogSilent  EmptyCatalog = "silent"   // nothing
-	EmptyCatalogSayNone EmptyCatalog = "say_none" // one sentence
+	EmptyCatalogSayNone EmptyCatalog = "say_none" // one sentence that says so
 )
 
 // Paths says which paths of skills the model sees.
@@ -263,7 +263,7 @@ type Paths string
 
 // The values of Paths, narrowest first.
 const (
-	PathsNone    Paths = "none"    // no paths; skills are listed by skillId, which calls use instead of the name
+	PathsNone    Paths = "none"    // no paths; skills are listed by skillId, and calls use it instead of the name
 	PathsSkill   Paths = "skill"   // relative to the skill or harness
 	PathsRepo    Paths = "repo"    // relative to the repository
 	PathsSandbox Paths = "sandbox" // /skills/NAME/...

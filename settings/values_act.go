@@ -6,8 +6,8 @@ type Scripts string
 // The values of Scripts, narrowest first.
 const (
 	ScriptsOff     Scripts = "off"         // none
-	ScriptsExact   Scripts = "exact"       // scripts that the operator named
-	ScriptsTiered  Scripts = "tiered"      // scripts of active skills, depending on the tier
+	ScriptsExact   Scripts = "exact"       // scripts that the operator allowed by name
+	ScriptsTiered  Scripts = "tiered"      // scripts of active skills, depending on the skill's tier
 	ScriptsBundled Scripts = "any_bundled" // any script of a known skill
 )
 
@@ -54,8 +54,8 @@ type Cwd string
 // The values of Cwd, narrowest first.
 const (
 	CwdSkill     Cwd = "skill"     // the skill's folder
-	CwdWorkspace Cwd = "workspace" // the workspace's root, or the folder in it that the call names
-	CwdCall      Cwd = "call"      // the folder in the workspace or the skill that the call names
+	CwdWorkspace Cwd = "workspace" // the workspace's root, or the folder in it that the call specifies
+	CwdCall      Cwd = "call"      // the folder in the workspace or in the skill that the call specifies
 )
 
 // Network says which network a script has. It is always our proxy, never a raw network.
@@ -122,8 +122,8 @@ type Mode string
 
 // The values of Mode, narrowest first.
 const (
-	ModeStrict   Mode = "enforce-strict"   // every call needs a direct command, including reads
-	ModeExplicit Mode = "enforce-explicit" // writes and side effects need a direct command
+	ModeStrict   Mode = "enforce-strict"   // every call requires a direct command, including reads
+	ModeExplicit Mode = "enforce-explicit" // writes and side effects require a direct command
 	ModeObserve  Mode = "observe"          // same as enforce-explicit, but a missing command only causes a warning
 	ModeDisabled Mode = "disabled"         // prompt slots are not checked; grants and tiers still apply
 )
@@ -172,9 +172,9 @@ type Inherit string
 
 // The values of Inherit, narrowest first.
 const (
-	InheritNone   Inherit = "none"   // none, even if the call names some
-	InheritListed Inherit = "listed" // those named in the subagent's profile or in the call
-	InheritAll    Inherit = "all"    // all skills of its parent
+	InheritNone   Inherit = "none"   // none, even if the call lists some
+	InheritListed Inherit = "listed" // those listed in the subagent's profile or in the call
+	InheritAll    Inherit = "all"    // all of them
 )
 
 // UnknownSlash says what becomes of a typed /name that is no command and no skill.
@@ -183,7 +183,7 @@ type UnknownSlash string
 // The values of UnknownSlash, narrowest first.
 const (
 	UnknownSlashError  UnknownSlash = "error"  // an error that lists the available skills
-	UnknownSlashNotice UnknownSlash = "notice" // a notice; nothing is sent, and a run ends in the same way as with the value error
+	UnknownSlashNotice UnknownSlash = "notice" // a notice; nothing is sent to the model, and a run ends as it does with the value error
 	UnknownSlashPass   UnknownSlash = "pass"   // it is sent to the model as text
 )
 
@@ -218,7 +218,7 @@ const (
 
 // The kinds that Names.Precedence lists.
 const (
-	KindRoots      = "roots" // the order in which the roots were named
+	KindRoots      = "roots" // the order in which the roots are listed
 	KindDB         = "db"
 	KindProject    = "project"
 	KindUser       = "user"

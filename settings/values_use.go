@@ -5,11 +5,11 @@ type Way string
 
 // The values of Way, narrowest first.
 const (
-	WayPreload      Way = "preload"       // it is named at the start of the run; skills that the operator names are always loaded
+	WayPreload      Way = "preload"       // it is specified at the start of the run; skills that the operator specifies are loaded regardless of this setting
 	WayLoadTool     Way = "load_tool"     // the model calls the load tool
 	WayReadFile     Way = "read_file"     // the model reads an entire local SKILL.md
 	WaySlash        Way = "slash"         // the user's task starts with /NAME
-	WaySessionStart Way = "session_start" // the HARNESS.md of a discovered harness is loaded at the start of the session; a harness that you name is always loaded
+	WaySessionStart Way = "session_start" // the HARNESS.md of a discovered harness is loaded at the start of the session; a harness that you specify is loaded regardless of this setting
 )
 
 // Content is the text an activation delivers.
@@ -17,9 +17,9 @@ type Content string
 
 // The values of Content, narrowest first.
 const (
-	ContentBody Content = "body"      // without the frontmatter
-	ContentMeta Content = "body+meta" // the fields that matter to the model, then the body
-	ContentRaw  Content = "raw"       // the unchanged file
+	ContentBody Content = "body"      // the body, without the frontmatter
+	ContentMeta Content = "body+meta" // the frontmatter fields that matter to the model, then the body
+	ContentRaw  Content = "raw"       // the whole file, unchanged
 )
 
 // InjectRole is the role in which an activation enters the conversation.
@@ -28,8 +28,8 @@ type InjectRole string
 // The values of InjectRole, narrowest first.
 const (
 	InjectRoleContext    InjectRole = "context"     // context, never a command
-	InjectRoleToolResult InjectRole = "tool_result" // the call's result; context if no call loaded the skill
-	InjectRoleUser       InjectRole = "user"        // a user message that policy still treats as context; intended for skills that a user loads in an interactive chat, which metier does not have yet
+	InjectRoleToolResult InjectRole = "tool_result" // the result of the call that loaded the skill; context if no call loaded it
+	InjectRoleUser       InjectRole = "user"        // a user message that policy still treats as context; intended for skills that users load in interactive chats, which metier does not support yet
 	InjectRoleSystem     InjectRole = "system"      // the system prompt
 )
 
@@ -49,9 +49,9 @@ type DriftBatch string
 // The values of DriftBatch, narrowest first.
 const (
 	DriftBatchFail   DriftBatch = "fail"   // the run ends
-	DriftBatchWarn   DriftBatch = "warn"   // it keeps the recorded text and reports the change
-	DriftBatchReload DriftBatch = "reload" // it uses the new text and reports the change
-	DriftBatchIgnore DriftBatch = "ignore" // it keeps the recorded text; the change appears only in the record
+	DriftBatchWarn   DriftBatch = "warn"   // the recorded text is used, and the change is reported
+	DriftBatchReload DriftBatch = "reload" // the new text is used, and the change is reported
+	DriftBatchIgnore DriftBatch = "ignore" // the recorded text is used, and the change appears only in the record
 )
 
 // DriftInteractive is DriftBatch for conversations.
@@ -60,9 +60,9 @@ type DriftInteractive string
 // The values of DriftInteractive, narrowest first.
 const (
 	DriftInteractiveFail   DriftInteractive = "fail"   // the conversation ends
-	DriftInteractiveWarn   DriftInteractive = "warn"   // it keeps the recorded text and reports the change
-	DriftInteractiveReload DriftInteractive = "reload" // it uses the new text and reports the change
-	DriftInteractiveIgnore DriftInteractive = "ignore" // it keeps the recorded text; the change appears only in the record
+	DriftInteractiveWarn   DriftInteractive = "warn"   // the recorded text is used, and the change is reported
+	DriftInteractiveReload DriftInteractive = "reload" // the new text is used, and the change is reported
+	DriftInteractiveIgnore DriftInteractive = "ignore" // the recorded text is used, and the change appears only in the record
 )
 
 // Injection says what becomes of skill text that looks like an injection.
@@ -106,7 +106,7 @@ type LateFiles string
 // The values of LateFiles, narrowest first.
 const (
 	LateFilesRefuse LateFiles = "refuse" // it is refused
-	LateFilesMark   LateFiles = "mark"   // it is read and marked as late
+	LateFilesMark   LateFiles = "mark"   // it is read, with a warning
 )
 
 // IndexRootFile says whether SKILL.md itself is a resource.
@@ -123,10 +123,10 @@ type Binary string
 
 // The values of Binary, narrowest first.
 const (
-	BinaryRefuse   Binary = "refuse"   // it is refused
-	BinaryMetadata Binary = "metadata" // as its kind, size, and digest, without the content
-	BinaryBase64   Binary = "base64"   // as base64
-	BinaryRaw      Binary = "raw"      // as raw bytes, or as base64 if only text is possible
+	BinaryRefuse   Binary = "refuse"   // an error
+	BinaryMetadata Binary = "metadata" // its kind, size, and digest, but not its content
+	BinaryBase64   Binary = "base64"   // its content as base64
+	BinaryRaw      Binary = "raw"      // its raw bytes, or base64 if only text is possible
 )
 
 // ReadOver says what becomes of a file longer than the read may be.
@@ -144,7 +144,7 @@ type Reply string
 // The values of Reply, narrowest first.
 const (
 	ReplyText     Reply = "text"     // text for the model
-	ReplyPlain    Reply = "plain"    // the text only, without an enclosing element
+	ReplyPlain    Reply = "plain"    // only the text, without an enclosing element
 	ReplyEnvelope Reply = "envelope" // a JSON object that contains the key ok and either the data or the error
 )
 
