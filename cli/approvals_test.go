@@ -152,7 +152,7 @@ func (x *terminal) left() int {
 	return 0
 }
 
-const menu = "[y] once  [s] for this session  [a] always, while its files are these  [n] no: "
+const menu = "[y] once  [s] for this session  [a] always, until its files change  [n] no: "
 
 // At a terminal, the user sees what an approval covers and is the only one who can answer. Another
 // process is told which process works on the run.
@@ -202,7 +202,7 @@ func TestATerminalShowsWhatAYesCovers(t *testing.T) {
 	if exit := x.left(); exit != 130 || p.ran() != 1 {
 		t.Errorf("ctrl-C: exit %d, ran %d times", exit, p.ran())
 	}
-	if exit, out := p.metier("runs", "show", "latest"); exit != 0 || !strings.Contains(out, "waits for an answer: metier runs approve|deny") {
+	if exit, out := p.metier("runs", "show", "latest"); exit != 0 || !strings.Contains(out, "waiting for an answer: metier runs approve|deny") {
 		t.Errorf("exit %d: %s", exit, out)
 	}
 	if exit, out := p.metier("runs", "approve", "latest"); exit != 0 {
@@ -238,7 +238,7 @@ func TestAsk_ForgetsWhatWasTypedBefore(t *testing.T) {
 	if b, err := p.command("mkfifo", hold).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, b)
 	}
-	const note = "note: what was typed before this question does not answer it\n"
+	const note = "note: input typed before this question is ignored\n"
 
 	x := p.sit("cat " + hold + "; metier run --prompt Count. --model scripted:" + filepath.Join(p.home, "two.yaml"))
 	x.types("y\ny\n")

@@ -34,7 +34,7 @@ type reply struct {
 var replies = []reply{
 	{[]string{"y", "yes"}, "once", true, policy.ScopeOnce},
 	{[]string{"s", "session"}, "for this session", true, policy.ScopeSession},
-	{[]string{"a", "always"}, "always, while its files are these", true, policy.ScopeAlways},
+	{[]string{"a", "always"}, "always, until its files change", true, policy.ScopeAlways},
 	{[]string{"n", "no", ""}, "no", false, policy.ScopeOnce},
 }
 

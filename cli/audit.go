@@ -34,10 +34,11 @@ func (a *app) auditVerifyCommand() *cobra.Command {
 	var place runPlace
 	c := &cobra.Command{Use: "verify RUN", Short: "Check that a record has not been changed",
 		Long: `Verify checks the whole record: the chain of entries, the content that the entries
-name, the records of child runs, the artifacts, and the heads recorded outside the
-workspace. Without recorded heads, verify cannot detect a log that was cut off,
-extended, or rewritten, and prints a warning. Exit 0: the record is unchanged.
-Exit 5: another program altered, truncated, or extended it.`,
+refer to, the records of subagents, the artifacts, and the heads recorded outside
+the workspace. Without recorded heads, verify cannot detect a log that was cut off,
+extended, or rewritten, and prints a warning.
+
+Exit 0: the record is unchanged. 5: it was altered, truncated, or extended.`,
 		Example: "  metier audit verify latest\n  metier audit verify .metier/runs/20260131-101500-1a2b3c4d --json",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -61,8 +62,8 @@ Exit 5: another program altered, truncated, or extended it.`,
 
 // unverified returns the error for a verification that found problems.
 func unverified(r run.VerifyReport) error {
-	p := &problem{exit: exitDrift, code: "record_unverified", hint: "trust a copy from before, or an export; do not continue this run",
-		err: fmt.Errorf("the record of run %s does not verify: %s", r.ID, plural.Of(len(r.Problems), "problem"))}
+	p := &problem{exit: exitDrift, code: "record_unverified", hint: "use an earlier copy or an export; do not continue this run",
+		err: fmt.Errorf("the record of run %s fails verification: %s", r.ID, plural.Of(len(r.Problems), "problem"))}
 	if len(r.Problems) > 0 {
 		p.code = r.Problems[0].Code
 	}
@@ -71,9 +72,9 @@ func unverified(r run.VerifyReport) error {
 		p.hint = "nothing was recorded; remove the folder and start the task as a new run"
 	case len(r.Problems) != 1:
 	case p.code == run.CodeUnanchored:
-		p.hint = "another program wrote these entries, or a power failure took their head; this moves them to a file and continues without them: metier run --resume " + r.ID
+		p.hint = "another program wrote these entries, or a power failure lost their head. To move them to a file and continue without them: metier run --resume " + r.ID
 	case p.code == run.CodeChild:
-		p.hint = "another program wrote it; remove the folder, the record of the run itself is whole"
+		p.hint = "another program wrote it; remove the folder. The run's own record is complete"
 	}
 	if p.code == string(record.CodeTorn) && len(r.Problems) == 1 {
 		p.hint = "a crash left an unfinished entry; nothing before it is lost. To remove it and continue: metier run --resume " + r.ID
@@ -84,7 +85,7 @@ func unverified(r run.VerifyReport) error {
 func (a *app) showVerify(r run.VerifyReport) {
 	verdict := "verified"
 	if !r.OK {
-		verdict = "does not verify"
+		verdict = "fails verification"
 	}
 	states := map[string]int{}
 	for _, s := range r.Artifacts {
@@ -96,9 +97,9 @@ func (a *app) showVerify(r run.VerifyReport) {
 			files = append(files, fmt.Sprintf("%d %s", states[s], s))
 		}
 	}
-	heads := "none: no head of this record is kept outside of the workspace"
+	heads := "none: no head of this record is stored outside the workspace"
 	if r.HasHeads {
-		heads = plural.Of(r.Record.Heads, "head") + " kept outside of the workspace"
+		heads = plural.Of(r.Record.Heads, "head") + " stored outside the workspace"
 	}
 	t := table{}
 	t.add("run", r.ID)
@@ -200,7 +201,7 @@ func (a *app) showEntries(ctx context.Context, f *run.Folder, kind string, from 
 		return a.document(map[string]any{"id": f.ID(), "head": head, "entries": list})
 	}
 	if len(list) == 0 {
-		fmt.Fprintf(a.Err, "note: nothing matches; the last entry of the record is %d\n", head.Seq)
+		fmt.Fprintf(a.Err, "note: no entry matches; the record's last entry is %d\n", head.Seq)
 	}
 	width := len(strconv.FormatUint(head.Seq, 10))
 	for _, en := range list {
@@ -268,8 +269,8 @@ func (a *app) auditReplayCommand() *cobra.Command {
 		Long: `Replay rebuilds the state of a run from its record, checks the chain, the heads,
 and every digest, and prints the skills that were active at the end. It looks up
 each skill in the roots that the run used, and prints every hash that has changed.
-Exit 0: the active skills are unchanged. Exit 5: a skill has changed, or the record
-has.`,
+
+Exit 0: the active skills are unchanged. 5: a skill or the record has changed.`,
 		Example: "  metier audit replay latest\n  metier audit replay latest --skills-root ../skills",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) (err error) {

@@ -182,7 +182,7 @@ func (a *app) completeRuns(c *cobra.Command, _ []string, typed string) ([]cobra.
 	if err != nil || len(list) == 0 {
 		return nil, keep
 	}
-	out := []cobra.Completion{cobra.CompletionWithDesc("latest", "the run that was written to last")}
+	out := []cobra.Completion{cobra.CompletionWithDesc("latest", "the most recently updated run")}
 	for _, s := range newestFirst(list) {
 		if run.CheckID(s.ID) == nil {
 			out = append(out, cobra.CompletionWithDesc(s.ID, oneLine(cmp.Or(s.Status, "unreadable")+" "+s.Model)))

@@ -15,14 +15,16 @@ func (a *app) doctorCommand() *cobra.Command {
 	c := &cobra.Command{Use: "doctor", GroupID: "setup", Short: "Check the configuration, skills, models, and records on this machine",
 		Long: `Doctor checks the program, the configuration, the folders, the skills, and the
 models that a run started here would use, and suggests a fix for each problem. It
-contacts no services except Ollama on this machine. Exit 1: it found a problem.`, Args: cobra.NoArgs,
+contacts no services except Ollama on this machine.
+
+Exit 1: there is a problem.`, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.showDoctor(append(a.hostChecks(), doctor.Run(c.Context(), a.engine(), o)...))
 		}}
 	c.Flags().StringVar(&o.Workspace, "workspace", "", "folder to check (default: the current one)")
 	c.Flags().StringArrayVar(&o.Roots, "skills-root", nil, "skills folder (repeatable; default: the configured folders)")
-	c.Flags().BoolVar(&o.ClearIndex, "clear-index", false, "first remove the skill index; it is rebuilt when needed")
-	c.Flags().BoolVar(&o.ClearServers, "clear-mcp-cache", false, "first remove the cached skills of MCP servers")
+	c.Flags().BoolVar(&o.ClearIndex, "clear-index", false, "remove the skill index first; it is rebuilt when needed")
+	c.Flags().BoolVar(&o.ClearServers, "clear-mcp-cache", false, "remove the cached skills from MCP servers first")
 	a.completions(c)
 	return c
 }
@@ -48,7 +50,7 @@ func (a *app) showDoctor(checks []doctor.Check) error {
 	if err != nil || problems == 0 {
 		return err
 	}
-	return &problem{exit: exitFailed, code: "doctor_problems", err: fmt.Errorf("doctor found %s", plural.Of(problems, "problem")), hint: "each line above that starts with problem suggests a fix"}
+	return &problem{exit: exitFailed, code: "doctor_problems", err: fmt.Errorf("doctor found %s", plural.Of(problems, "problem")), hint: "each line that starts with 'problem' suggests a fix"}
 }
 
 // hostChecks returns the checks of the program and its streams.
@@ -57,9 +59,9 @@ func (a *app) hostChecks() []doctor.Check {
 	terminal := doctor.Check{Name: "terminal", State: doctor.Note}
 	switch {
 	case a.asks():
-		terminal.State, terminal.Detail = doctor.OK, "progress is drawn and questions can be asked"
+		terminal.State, terminal.Detail = doctor.OK, "shows live progress and can ask questions"
 	case a.Terminal:
-		terminal.Detail = "progress is drawn; questions cannot be answered, since the input is not a terminal: runs are batch runs"
+		terminal.Detail = "shows live progress but cannot ask questions, because standard input is not a terminal: runs are batch runs"
 	default:
 		terminal.Detail = "not a terminal: progress is printed as plain lines, and batch runs answer every question with no"
 	}

@@ -29,7 +29,7 @@ type switchedSkill struct {
 
 func (a *app) enableCommand() *cobra.Command {
 	c := a.switchCommand(true)
-	c.Use, c.Short = "enable NAME|PATH", "Enable skills that were disabled"
+	c.Use, c.Short = "enable NAME|PATH", "Enable disabled skills"
 	c.Long = `Enable reverses 'metier disable' for all skills with a name, or for one skill by
 its ID or path. It exits with 3 if the skill stays disabled because the operator
 denied it or another state file disables it.`
@@ -41,13 +41,15 @@ func (a *app) disableCommand() *cobra.Command {
 	c := a.switchCommand(false)
 	c.Use, c.Short = "disable NAME|PATH", "Disable skills without changing their files"
 	c.Long = `Disable removes skills from all catalogs, shell completions, and sessions. To undo
-it, use 'metier enable'. If you specify a name, every skill that has it now is
-disabled. If you specify an ID or a path, only that skill is disabled, and the next
-skill with the same name takes its place. With protect_names, a less trusted skill
-does not take it. The state_store setting selects the file that stores the change:
-the user's file, or the workspace's .metier/skills.json, which can only disable
-skills. Other commands read .metier/skills.json only if metier.yaml or the
-configuration sets state_store=project_file.`
+it, use 'metier enable'. If you specify a name, every skill that currently has that
+name is disabled. If you specify an ID or a path, only that skill is disabled, and
+the next skill with the same name takes its place. With protect_names, a less
+trusted skill never takes its place.
+
+The state_store setting selects the file that stores the change: the user's file,
+or the workspace's .metier/skills.json, which can only disable skills. Other
+commands read .metier/skills.json only if metier.yaml or the configuration sets
+state_store=project_file.`
 	c.Example = "  metier disable table-report\n  metier disable project:greet\n  metier disable greet --set state_store=project_file"
 	return c
 }
@@ -149,7 +151,7 @@ func (sh *skillIndex) outcome(ctx context.Context, doc *switchedSkills, targets 
 		doc.Skills = append(doc.Skills, switchedSkill{was.ID.String(), was.Name, was.Dir(), sk.State, changed[i]})
 		if on && sk.State == metier.Disabled {
 			return &problem{exit: exitDenied, code: "still_disabled", err: fmt.Errorf("skill %q is still disabled: %s", was.Name, snap.Explain(sk, metier.Catalog{}, nil).Reason),
-				hint: "enable it there: metier enable NAME --set state_store=user_file"}
+				hint: "enable it in the user's file: metier enable NAME --set state_store=user_file"}
 		}
 	}
 	if sh.a.json {
@@ -157,10 +159,10 @@ func (sh *skillIndex) outcome(ctx context.Context, doc *switchedSkills, targets 
 	}
 	for _, sk := range targets {
 		if next, err := snap.Find(sk.Name); err == nil && next.ID != sk.ID && !on && sk.State != metier.Shadowed {
-			fmt.Fprintf(sh.a.Err, "note: %s is %s now\n", oneLine(sk.Name), oneLine(next.ID.String()))
+			fmt.Fprintf(sh.a.Err, "note: the name %s now refers to %s\n", oneLine(sk.Name), oneLine(next.ID.String()))
 		}
 		if on && slices.ContainsFunc(sh.Denied, func(d string) bool { return d == sk.Name || d == sk.ID.String() }) {
-			fmt.Fprintf(sh.a.Err, "note: the operator denies %s all the same\n", oneLine(sk.Name))
+			fmt.Fprintf(sh.a.Err, "note: the operator still denies %s\n", oneLine(sk.Name))
 		}
 	}
 	return nil
@@ -180,7 +182,7 @@ func (a *app) showSwitched(doc switchedSkills, on bool) {
 			text += " is " + word
 		}
 		if on && s.State != metier.Loaded && s.State != "" {
-			text += ", and " + string(s.State)
+			text += ", but " + string(s.State)
 		}
 		fmt.Fprintln(a.Out, text)
 	}

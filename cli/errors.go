@@ -62,7 +62,7 @@ func argsAreUsage(c *cobra.Command) {
 		paths := slices.ContainsFunc(strings.Fields(c.Use), func(w string) bool { return slices.Contains(pathWords, w) })
 		c.Args = func(c *cobra.Command, args []string) error {
 			if paths && slices.Contains(args, "") {
-				return wrong("usage", "name a path; an unset variable in a script gives an empty one", "%s: an argument is empty", c.CommandPath())
+				return wrong("usage", "specify a path; an unset shell variable expands to an empty argument", "%s: an argument is empty", c.CommandPath())
 			}
 			err := check(c, args)
 			if _, worded := errors.AsType[*problem](err); err == nil || worded {
@@ -92,7 +92,7 @@ func misplaced(c *cobra.Command, args []string) error {
 	return fmt.Errorf("%s needs %s", c.CommandPath(), strings.Join(takes[len(args):], " "))
 }
 
-var flagKinds = map[string]string{"int": "a whole number", "int64": "a whole number", "uint": "a whole number from 0", "uint64": "a whole number from 0", "duration": "a time such as 90s or 10m", "bool": "true or false"}
+var flagKinds = map[string]string{"int": "a whole number", "int64": "a whole number", "uint": "a whole number from 0", "uint64": "a whole number from 0", "duration": "a duration such as 90s or 10m", "bool": "true or false"}
 
 // namesCommands makes help and completion reject a word that is not a command.
 func (a *app) namesCommands(root *cobra.Command) {

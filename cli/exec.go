@@ -45,7 +45,7 @@ sandbox cannot provide the required isolation.`,
   cat data.csv | metier exec report scripts/sum.sh --stdin`,
 		Args: func(c *cobra.Command, args []string) error {
 			if n := c.ArgsLenAtDash(); len(args) < 2 || n >= 0 && n < 2 || n < 0 && len(args) > 2 || n > 2 {
-				return wrong("usage", "write it as: metier exec SKILL scripts/PATH -- ARGS...", "exec takes a skill, a script, and the script's arguments after --")
+				return wrong("usage", "use: metier exec SKILL scripts/PATH -- ARGS...", "exec needs a skill and a script, with the script's arguments after --")
 			}
 			return nil
 		},
@@ -69,7 +69,7 @@ func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []
 	}
 	call := exectool.Script{Skill: skill, Path: path, Args: args, Cwd: f.cwd}
 	if f.timeout < 0 || f.timeout > 0 && f.timeout < time.Millisecond {
-		return wrong("usage", "give a time such as 30s", "--timeout %s is not a valid duration for a script", f.timeout)
+		return wrong("usage", "use a duration such as 30s", "--timeout %s is not a valid duration for a script", f.timeout)
 	}
 	if f.stdin {
 		const most = 96 << 10
@@ -78,7 +78,7 @@ func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []
 			return fmt.Errorf("read standard input: %w", err)
 		}
 		if len(b) > most {
-			return wrong("stdin_too_large", "put it into a file of the workspace and name that", "standard input has more than %d bytes", most)
+			return wrong("stdin_too_large", "write it to a file in the workspace, and pass the file's path to the script", "standard input has more than %d bytes", most)
 		}
 		call.Stdin = string(b)
 	}
@@ -124,7 +124,7 @@ func (a *app) execResult(o metier.Observation) error {
 // ended describes how the program ended, and how to give it more time.
 func ended(r exectool.Result) string {
 	if r.Limit == sandbox.LimitWall {
-		return r.Ended() + " time; --timeout gives it more"
+		return r.Ended() + " time; to allow more, use --timeout"
 	}
 	return r.Ended()
 }
@@ -132,7 +132,7 @@ func ended(r exectool.Result) string {
 // noteCut reports that there was more output than is kept.
 func (a *app) noteCut(res exectool.Result) {
 	if res.Truncated {
-		fmt.Fprintf(a.Err, "note: the output is cut: the first %d bytes of each stream are kept\n", sandbox.DefaultLimits.Output)
+		fmt.Fprintf(a.Err, "note: the output was truncated: only the first %d bytes of each stream are kept\n", sandbox.DefaultLimits.Output)
 	}
 	if len(res.Restored) > 0 {
 		fmt.Fprintf(a.Err, "note: %s\n", exectool.RestoredText(res.Restored))
@@ -153,23 +153,23 @@ var refusals = map[string]refusal{
 	"invalid_arguments":        {metier.Invalid, "see 'metier exec --help'"},
 	"script_path_invalid":      {metier.Invalid, seeFiles},
 	"resource_not_script":      {metier.Invalid, seeFiles},
-	"cwd_outside":              {metier.Invalid, "omit --cwd, or name a folder in the workspace"},
-	"skill_not_found":          {metier.NotFound, "'metier list --all' shows every skill, and why one is left out"},
-	"skill_registry_missing":   {metier.NotFound, "name the folder of skills with --skills-root"},
+	"cwd_outside":              {metier.Invalid, "omit --cwd, or specify a folder in the workspace"},
+	"skill_not_found":          {metier.NotFound, "'metier list --all' shows every skill, and why some cannot be used"},
+	"skill_registry_missing":   {metier.NotFound, "specify a skills folder with --skills-root"},
 	"script_not_indexed":       {metier.NotFound, seeFiles},
 	"script_not_found":         {metier.NotFound, seeFiles},
 	"script_not_file":          {metier.NotFound, seeFiles},
 	"script_snapshot_mismatch": {metier.Drift, "run it again when no other program is changing the skill"},
-	"script_outside_root":      {metier.Denied, "a script must be in its skill's folder; links that lead out of it are not followed"},
+	"script_outside_root":      {metier.Denied, "a script must be in its skill's folder; links that point outside it are not followed"},
 	"permission_denied":        {metier.Denied, "make the file readable"},
 	"script_not_allowlisted":   {metier.Denied, "allow it with --allow-skill-script SKILL:scripts/PATH"},
-	policy.CodeSkillDenied:     {metier.Denied, "the operator's configuration, policy file or the workspace's metier.yaml denies it"},
-	policy.CodeNotNarrowed:     {metier.Denied, "the skill's own allowed-tools leave scripts out"},
-	policy.CodeRefused:         {metier.Denied, "the question was answered no"},
+	policy.CodeSkillDenied:     {metier.Denied, "the operator's configuration or policy file, or the workspace's metier.yaml, denies it"},
+	policy.CodeNotNarrowed:     {metier.Denied, "the skill's allowed-tools field does not include scripts"},
+	policy.CodeRefused:         {metier.Denied, "the question was answered with no"},
 	policy.CodeRuleDenied:      {metier.Denied, "the rule is in a policy file: --policy, or policy: in the configuration"},
-	policy.CodeScriptsOff:      {metier.Denied, "choose another value of the setting scripts"},
+	policy.CodeScriptsOff:      {metier.Denied, "change the scripts setting"},
 	policy.CodeNotActivated:    {metier.Denied, "with scripts=tiered, activate the skill first"},
-	policy.CodeNetworkDenied:   {metier.Denied, "grant the host with --allow-host, where the setting script_network lets it"},
+	policy.CodeNetworkDenied:   {metier.Denied, "grant the host with --allow-host, if the script_network setting allows it"},
 	"secret_unavailable":       {metier.Unavailable, "set the variable, fix the file, or remove the secret from the configuration"},
 }
 

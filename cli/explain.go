@@ -225,7 +225,7 @@ func (a *app) showExplained(e explainedEntry) {
 	}
 	switch {
 	case e.State == stateNone && e.Name != "":
-		fmt.Fprintf(a.Out, "%s is a skill that no run finds here\n", oneLine(e.Name))
+		fmt.Fprintf(a.Out, "%s is a skill, but no run here finds it\n", oneLine(e.Name))
 		line("where", e.Path)
 	case e.State == stateNone:
 		fmt.Fprintf(a.Out, "%s is not a skill\n", oneLine(e.Path))

@@ -17,10 +17,10 @@ import (
 func (a *app) fixCommand() *cobra.Command {
 	var write bool
 	c := &cobra.Command{Use: "fix PATH...", GroupID: "author", Short: "Repair the frontmatter of skills",
-		Long: `Fix repairs frontmatter that metier can read only by repairing it in memory:
-values that need quotes, a missing closing line, a code fence around the file,
-lines before the frontmatter, broken escapes, and misspelled fields. The values
-stay the same, and so does the rest of the file.
+		Long: `Fix makes permanent the repairs that metier does only in memory when it reads
+frontmatter: values that need quotes, a missing closing line, a code fence around
+the file, lines before the frontmatter, broken escapes, and misspelled fields. The
+values and the rest of the file stay the same.
 
 Fix prints the change as a diff and writes it only with --write. It skips files
 and folders that are symlinks.
@@ -68,7 +68,7 @@ func (a *app) fix(ctx context.Context, paths []string, write bool) error {
 	switch {
 	case left > 0:
 		return &problem{exit: exitFailed, code: "skill_not_mended", err: fmt.Errorf("%s not fixed", countOf(left+missing, len(paths), "skill")),
-			hint: "fix the listed problems by hand: only a person knows what was meant"}
+			hint: "fix the listed problems by hand; their meaning cannot be determined automatically"}
 	case missing > 0:
 		return &problem{exit: exitNotFound, code: "path_missing", err: fmt.Errorf("%s missing", countOf(missing, len(paths), "path")),
 			hint: "name folders that contain a SKILL.md"}

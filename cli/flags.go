@@ -35,7 +35,7 @@ type rootFlags struct {
 }
 
 func (f *rootFlags) add(fl *pflag.FlagSet) {
-	f.placeFlags.add(fl, "folder in which scripts work (default: the current one)")
+	f.placeFlags.add(fl, "workspace for the scripts (default: the current folder)")
 	fl.StringVar(&f.artifacts, "artifact-root", "", "folder for the record (default: .metier/runs in the workspace)")
 	f.programFlags.add(fl)
 }
@@ -62,8 +62,8 @@ type programFlags struct {
 }
 
 func (f *programFlags) add(fl *pflag.FlagSet) {
-	fl.StringArrayVar(&f.scripts, "allow-skill-script", nil, "allow this script, and approve its current files: SKILL:scripts/PATH (repeatable)")
-	fl.StringArrayVar(&f.hosts, "allow-host", nil, "allow programs and web_fetch to reach this host, or *.host (repeatable; default: no host)")
+	fl.StringArrayVar(&f.scripts, "allow-skill-script", nil, "allow this script, and approve its skill's current files: SKILL:scripts/PATH (repeatable)")
+	fl.StringArrayVar(&f.hosts, "allow-host", nil, "allow programs and web_fetch to reach this host or *.DOMAIN (repeatable; default: no hosts)")
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox for programs: "+strings.Join(engine.Backends(), ", ")+" (default native)")
 	fl.StringArrayVar(&f.policy, "policy", nil, "policy file with grants, rules, and approvals (repeatable); see docs/POLICY.md")
 }
@@ -88,9 +88,9 @@ func (f *subagentFlags) add(fl *pflag.FlagSet) {
 type browserFlags struct{ endpoint, origin, until string }
 
 func (f *browserFlags) add(fl *pflag.FlagSet) {
-	fl.StringVar(&f.endpoint, "browser-endpoint", "", "give subagents a session in the browser that has this DevTools address on this machine: http://127.0.0.1:PORT")
-	fl.StringVar(&f.origin, "browser-origin", "", "the only origin of the browser session: https://app.example")
-	fl.StringVar(&f.until, "browser-until", "", "duration of the browser session, such as 20m, or the time when it ends (default 1h)")
+	fl.StringVar(&f.endpoint, "browser-endpoint", "", "share a session of the browser at this local DevTools address with subagents: http://127.0.0.1:PORT")
+	fl.StringVar(&f.origin, "browser-origin", "", "the only origin that the browser session can open: https://app.example")
+	fl.StringVar(&f.until, "browser-until", "", "duration of the browser session, such as 20m, or its end time (default 1h)")
 }
 
 func (f browserFlags) request() engine.BrowserRequest {
@@ -103,7 +103,7 @@ func (a *app) parseMount(v string) (filetool.Mount, error) {
 	for _, part := range strings.Split(v, ",") {
 		k, val, ok := strings.Cut(part, "=")
 		if !ok {
-			return m, wrong("usage", "write it as --mount name=NAME,source=DIR,target=/PATH,mode=ro", "--mount: %q has no value", part)
+			return m, wrong("usage", "use --mount name=NAME,source=DIR,target=/PATH,mode=ro", "--mount: %q has no value", part)
 		}
 		switch k {
 		case "name":
@@ -115,11 +115,11 @@ func (a *app) parseMount(v string) (filetool.Mount, error) {
 		case "mode":
 			m.Mode = val
 		default:
-			return m, wrong("usage", "the keys are name, source, target and mode", "--mount: unknown key %q", k)
+			return m, wrong("usage", "the keys are name, source, target, and mode", "--mount: unknown key %q", k)
 		}
 	}
 	if m.Name == "" || m.Source == "" || !strings.HasPrefix(m.Target, "/") || !slices.Contains([]string{"", "ro", "rw"}, m.Mode) {
-		return m, wrong("usage", "write it as --mount name=NAME,source=DIR,target=/PATH,mode=ro", "--mount %q needs a name, a source, an absolute target and the mode ro or rw", v)
+		return m, wrong("usage", "use --mount name=NAME,source=DIR,target=/PATH,mode=ro", "--mount %q needs a name, a source, an absolute target, and the mode ro or rw", v)
 	}
 	return m, nil
 }

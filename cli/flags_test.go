@@ -42,7 +42,7 @@ func TestCommandLines(t *testing.T) {
 		"show greet --skills-root skills": {0, "greet"},
 		"runs stats --limit x":            {2, `--limit "x" is not a whole number`},
 		"run --max-tokens 1.5":            {2, `--max-tokens "1.5" is not a whole number`},
-		"exec a b --timeout x":            {2, `--timeout "x" is not a time such as 90s or 10m`},
+		"exec a b --timeout x":            {2, `--timeout "x" is not a duration such as 90s or 10m`},
 		"sandbox run --level L9 -- ls":    {2, `--level "L9" is not a level`},
 		"run --harness nope --prompt x --model scripted:x": {4, "existing folder with --harness"},
 		"help nope":                     {2, `unknown command "nope" for "metier"`},

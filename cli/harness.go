@@ -18,7 +18,7 @@ import (
 
 func (a *app) harnessCommand() *cobra.Command {
 	c := &cobra.Command{Use: "harness", GroupID: "author", Short: "Create, validate, and show harnesses",
-		Long: "A harness is a folder that contains a HARNESS.md, and groups skills and references\nfor an agent. To run an agent with it: metier run --harness DIR. See docs/HARNESS.md.", Args: cobra.NoArgs,
+		Long: "A harness is a folder with a HARNESS.md that groups skills and references for an\nagent. To run an agent with it: metier run --harness DIR. See docs/HARNESS.md.", Args: cobra.NoArgs,
 		RunE: a.help}
 	c.AddCommand(a.harnessValidateCommand(), a.harnessShowCommand(), a.harnessReadCommand(), a.harnessPromptCommand(), a.harnessInitCommand())
 	return c
@@ -155,7 +155,7 @@ func (a *app) checkHarness(h *harness.Harness, shown string) error {
 	if v.OK {
 		return nil
 	}
-	return &problem{exit: exitFailed, code: "harness_invalid", hint: "fix the listed problems; the rules are in docs/HARNESS.md", err: fmt.Errorf("%s is not a valid harness: %s", shown, plural.Of(len(v.Errors), "error"))}
+	return &problem{exit: exitFailed, code: "harness_invalid", hint: "fix the listed problems; see the rules in docs/HARNESS.md", err: fmt.Errorf("%s is not a valid harness: %s", shown, plural.Of(len(v.Errors), "error"))}
 }
 
 // harnessNode is a node of `harness show --json`.
@@ -195,7 +195,7 @@ func (a *app) harnessShowCommand() *cobra.Command {
 	c := &cobra.Command{Use: "show DIR", Short: "Show a harness as a tree",
 		Long: `Show prints a harness as a tree of groups, skills, other leaves, and documents,
 with their descriptions. A folder with a SKILL.md is shown as a skill even if no
-line of .leaf-detectors matches it. 'metier harness validate' reports such
+line in .leaf-detectors matches it. 'metier harness validate' reports such
 folders.`,
 		Example: "  metier harness show examples/sales-desk\n  metier harness show --json examples/release-desk", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -304,17 +304,17 @@ each in a group with a summary. With --empty it creates only HARNESS.md, and
 			files, err := harness.Create(a.env.Path(shown), filepath.Base(a.env.Path(shown)), l, empty)
 			switch {
 			case errors.Is(err, harness.ErrThere):
-				return &problem{exit: exitFailed, code: "harness_exists", err: fmt.Errorf("nothing is written to %s: %w", shown, err), hint: "choose another folder"}
+				return &problem{exit: exitFailed, code: "harness_exists", err: fmt.Errorf("nothing was written to %s: %w", shown, err), hint: "choose another folder"}
 			case err != nil:
-				return &problem{exit: exitFailed, code: "harness_not_written", err: fmt.Errorf("%s is not written: %w", shown, err), hint: "choose a folder that can be written to"}
+				return &problem{exit: exitFailed, code: "harness_not_written", err: fmt.Errorf("%s is not written: %w", shown, err), hint: "choose a writable folder"}
 			}
 			if a.json {
 				return a.document(map[string]any{"dir": shown, "files": files})
 			}
 			for _, f := range files {
-				fmt.Fprintf(a.Out, "made %s\n", oneLine(filepath.Join(shown, filepath.FromSlash(f))))
+				fmt.Fprintf(a.Out, "created %s\n", oneLine(filepath.Join(shown, filepath.FromSlash(f))))
 			}
-			_, err = fmt.Fprintf(a.Out, "Next: describe in %s what the agent is for, then: metier harness validate %s\n", harness.File, termtext.Word(shown))
+			_, err = fmt.Fprintf(a.Out, "Next: describe the agent's purpose in %s, then run: metier harness validate %s\n", harness.File, termtext.Word(shown))
 			return err
 		}}
 	c.Flags().BoolVar(&empty, "empty", false, "create HARNESS.md without skills or references")

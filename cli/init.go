@@ -21,7 +21,7 @@ reference validator accept it. It never overwrites existing files.`,
 			name, shown := args[0], filepath.Join(parent, args[0])
 			text, bad := folder.New(name)
 			if bad != nil {
-				return wrong("name_invalid", nameHint(name), "%q cannot be the name of a skill: %s", name, bad.Detail)
+				return wrong("name_invalid", nameHint(name), "%q is not a valid skill name: %s", name, bad.Detail)
 			}
 			file := filepath.Join(shown, "SKILL.md")
 			if err := a.engine().Claim(c.Context(), a.env.Path(shown)); err != nil {
@@ -33,7 +33,7 @@ reference validator accept it. It never overwrites existing files.`,
 			if a.json {
 				return a.document(map[string]string{"name": name, "dir": shown, "file": file})
 			}
-			_, err := fmt.Fprintf(a.Out, "created %s\nNext: describe in it what the skill does and when to use it, then: metier validate %s\n", oneLine(file), termtext.Word(shown))
+			_, err := fmt.Fprintf(a.Out, "created %s\nNext: describe in it what the skill does and when to use it, then run: metier validate %s\n", oneLine(file), termtext.Word(shown))
 			return err
 		}}
 	c.Flags().StringVar(&parent, "dir", "", "folder in which to create the skill (default: the current one)")
@@ -43,7 +43,7 @@ reference validator accept it. It never overwrites existing files.`,
 
 // nameHint suggests a valid name.
 func nameHint(name string) string {
-	const rule = "lower-case letters, digits and single hyphens, at most 64"
+	const rule = "use at most 64 lowercase letters, digits, and single hyphens"
 	if s := folder.Suggest(name); s != "" {
 		return rule + "; for example " + s
 	}
@@ -52,7 +52,7 @@ func nameHint(name string) string {
 
 func notMade(file string, err error) error {
 	p := &problem{exit: exitFailed, code: "skill_not_written", err: fmt.Errorf("%s is not written: %w", file, err),
-		hint: "choose another name, or a folder that can be written to with --dir"}
+		hint: "choose another name, or a writable folder with --dir"}
 	if errors.Is(err, folder.ErrExists) {
 		p.code, p.hint = "skill_exists", "choose another name, or another folder with --dir"
 	}

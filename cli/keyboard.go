@@ -30,10 +30,10 @@ func (a *app) typed(ctx context.Context, prompt string) (string, error) {
 	k := &a.keyboard
 	dropped, err := k.forget(a.In)
 	if err != nil {
-		return "", fmt.Errorf("forget what was typed before the question: %w", err)
+		return "", fmt.Errorf("discard what was typed before the question: %w", err)
 	}
 	if dropped {
-		fmt.Fprintln(a.Err, "note: what was typed before this question does not answer it")
+		fmt.Fprintln(a.Err, "note: input typed before this question is ignored")
 	}
 	fmt.Fprint(a.Err, prompt)
 	return k.line(ctx, a.In)

@@ -110,7 +110,7 @@ cut to fit the width. In a pipe, they are complete.`,
 		Example: "  metier list\n  metier list --all --skills-root ~/skills\n  metier list --state refused --json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return wrong("usage", "one skill is shown by 'metier show NAME'; choose with --state and --source", "unexpected argument %q", args[0])
+				return wrong("usage", "to show one skill, use 'metier show NAME'; to filter the list, use --state and --source", "unexpected argument %q", args[0])
 			}
 			return nil
 		},
@@ -146,8 +146,8 @@ cut to fit the width. In a pipe, they are complete.`,
 	place.flags(c)
 	place.servers(c)
 	c.Flags().BoolVar(&f.all, "all", false, "also show skills that cannot be used, and why")
-	c.Flags().BoolVar(&f.digests, "digests", false, "with --json: include the digest of every SKILL.md, even if it is long")
-	c.Flags().BoolVar(&f.verbose, "verbose", false, "print, on standard error, how long it took to search each root")
+	c.Flags().BoolVar(&f.digests, "digests", false, "with --json: include the digest of every SKILL.md, even of large files")
+	c.Flags().BoolVar(&f.verbose, "verbose", false, "print how long it took to search each root, on standard error")
 	f.flags(c)
 	a.completions(c)
 	return c
@@ -218,7 +218,7 @@ func (f listFlags) choose(snap *metier.Snapshot) (chosen []metier.Skill, left ma
 			left[string(sk.State)]++
 			continue
 		case !sk.UserInvocable:
-			left["not for people"]++
+			left["not user-invocable"]++
 			continue
 		}
 		chosen = append(chosen, sk)
@@ -319,7 +319,7 @@ func summary(snap *metier.Snapshot, list []metier.Skill, left map[string]int) st
 	if len(list) == 0 {
 		s = "no skills"
 		if len(snap.Mounts()) == 0 {
-			s += ": there is no root; name a folder with --skills-root"
+			s += ": there is no root; specify a folder with --skills-root"
 		}
 	}
 	if faults > 0 {

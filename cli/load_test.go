@@ -91,7 +91,7 @@ func TestAThousandRunsAtOnce(t *testing.T) {
 	for i := range runs {
 		rep, err := run.VerifyAt(t.Context(), p.Records(), fmt.Sprintf("run-%04d", i), a.engine().RunOptions())
 		if err != nil || !rep.OK {
-			t.Fatalf("run %d does not verify: %v %v", i, err, rep.Problems)
+			t.Fatalf("run %d fails verification: %v %v", i, err, rep.Problems)
 		}
 	}
 }
@@ -158,8 +158,8 @@ func TestSecondInterrupt(t *testing.T) {
 				if err := json.Unmarshal([]byte(text), &e); err != nil || e.Error.Code != "interrupted" || !strings.Contains(e.Error.Hint, "metier run --resume 20") {
 					t.Errorf("standard error is %q, %v", text, err)
 				}
-			} else if !strings.Contains(text, "metier: stopping; once more stops at once\n") ||
-				!strings.Contains(text, "metier: stopped at once [interrupted]\n  hint: the record is kept; continue with: metier run --resume 20") {
+			} else if !strings.Contains(text, "metier: stopping; interrupt again to stop immediately\n") ||
+				!strings.Contains(text, "metier: stopped immediately [interrupted]\n  hint: the record is kept; continue with: metier run --resume 20") {
 				t.Errorf("standard error is %q", text)
 			}
 		})

@@ -34,7 +34,7 @@ func (a *app) logging(secrets []record.Secret) *slog.Logger {
 func (a *app) checkLogLevel() {
 	var level slog.Level
 	if v := a.env.Get("METIER_LOG"); v != "" && level.UnmarshalText([]byte(v)) != nil {
-		fmt.Fprintf(a.Err, "note: METIER_LOG is %q, which is not debug, info, warn, or error; info is used\n", v)
+		fmt.Fprintf(a.Err, "note: METIER_LOG is %q, which is not debug, info, warn, or error; using info\n", v)
 	}
 }
 

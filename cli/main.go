@@ -163,7 +163,7 @@ func (a *app) interrupts(ctx context.Context) (stop func()) {
 				return
 			}
 			if !a.json {
-				fmt.Fprintln(a.Err, "metier: stopping; once more stops at once")
+				fmt.Fprintln(a.Err, "metier: stopping; interrupt again to stop immediately")
 			}
 			a.cancel(errInterrupted)
 		}
@@ -181,7 +181,7 @@ var errInterrupted = errors.New("interrupted")
 
 // stopped returns the error of the second interrupt.
 func (a *app) stopped() *problem {
-	p := &problem{exit: exitInterrupted, code: "interrupted", err: errors.New("stopped at once")}
+	p := &problem{exit: exitInterrupted, code: "interrupted", err: errors.New("stopped immediately")}
 	if r := a.working.Load(); r != nil {
 		p.hint = "the record is kept; continue with: " + a.again(*r)
 	}
@@ -199,7 +199,7 @@ func (a *app) root() *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          a.help,
 	}
-	c.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document on standard output, and errors as JSON on standard error")
+	c.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document to standard output, and errors as JSON to standard error")
 	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d", min(max(a.columns(), 80), 120))
 	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), ".FlagUsages", wrapped))
 	c.SetFlagErrorFunc(flagUsage)

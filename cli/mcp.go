@@ -32,15 +32,15 @@ func (a *app) mcpCommand() *cobra.Command {
 		GroupID: "work",
 		Short:   "Serve skills over the Model Context Protocol",
 		Long: `Mcp serves the skills that 'metier list' shows to any client of the Model Context
-Protocol: as tools (list, search, load, read a file), as resources under skill://,
+Protocol: as tools (to list, search, load, and read), as resources under skill://,
 as prompts, and as entries in the extension io.modelcontextprotocol/skills
 (SEP-2640). Scripts run only if --allow-skill-script or the configuration names
 them.
 
-Without --http, it serves the program that started it over stdio. With --http ADDR,
-it listens on that address and serves MCP at /mcp. If other machines can reach the
-address, --token-file is required. Each client has its own session, and each
-session keeps a record, as a run does.
+Without --http, it talks over stdio to the program that started it. With --http
+ADDR, it listens on that address and serves MCP at /mcp. If other machines can
+reach the address, --token-file is required. Each client has its own session, and
+each session is recorded, like a run.
 
 Each --endpoint NAME=PROFILE,ROOT,... is a separate server at /mcp/NAME, with the
 skills in its roots and the settings of its profile. The default roots are those
@@ -55,13 +55,13 @@ apply to all endpoints.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.mcp(c.Context(), f) },
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.http, "http", "", "serve HTTP at this address, such as 127.0.0.1:8931")
-	fl.StringVar(&f.tokens, "token-file", "", "file that lists the HTTP clients that may connect, one PRINCIPAL TOKEN per line")
+	fl.StringVar(&f.http, "http", "", "serve HTTP on this address, such as 127.0.0.1:8931")
+	fl.StringVar(&f.tokens, "token-file", "", "file that lists the permitted HTTP clients, one PRINCIPAL TOKEN pair per line")
 	fl.StringArrayVar(&f.names, "name", nil, "host name that HTTP clients may use, in addition to localhost (repeatable)")
 	fl.StringArrayVar(&f.origins, "allow-origin", nil, "allow HTTP requests from web pages with this origin (repeatable)")
 	fl.DurationVar(&f.watch, "watch", 2*time.Second, "how often to check for changed skills; 0: never")
 	fl.StringArrayVar(&f.endpoints, "endpoint", nil, "also serve other skills or settings at /mcp/NAME: NAME=PROFILE,ROOT,... (repeatable)")
-	fl.IntVar(&f.anonymous, "anonymous-records", 50, "maximum number of records to keep for anonymous HTTP requests; each has up to 1,000 requests; 0: keep all")
+	fl.IntVar(&f.anonymous, "anonymous-records", 50, "maximum number of records to keep for anonymous HTTP requests, each with up to 1,000 requests; 0: keep all")
 	f.add(fl)
 	a.completions(c)
 	c.AddCommand(a.mcpInstallCommand(), a.mcpLsCommand(), a.mcpInspectCommand())
@@ -95,7 +95,7 @@ func (a *app) mcp(ctx context.Context, f mcpFlags) (err error) {
 	}
 	if a.asks() {
 		a.noteOmitted(served[0])
-		fmt.Fprintln(a.Err, "note: waiting for a client on standard input; 'metier mcp install CLIENT' prints the entry by which one starts this")
+		fmt.Fprintln(a.Err, "note: waiting for a client on standard input; 'metier mcp install CLIENT' prints the configuration entry with which a client starts this server")
 	}
 	return served[0].server.Serve(ctx, a.In, a.Out)
 }
@@ -104,11 +104,11 @@ func (a *app) mcp(ctx context.Context, f mcpFlags) (err error) {
 func (a *app) access(f mcpFlags) (out server.Access, err error) {
 	out = server.Access{Hosts: f.names, Origins: f.origins}
 	if f.anonymous < 0 {
-		return out, wrong("usage", "give 0 to keep all", "--anonymous-records cannot be negative")
+		return out, wrong("usage", "use 0 to keep all records", "--anonymous-records cannot be negative")
 	}
 	if f.http == "" {
 		if f.tokens != "" || len(f.names) > 0 || len(f.origins) > 0 || len(f.endpoints) > 0 {
-			return out, wrong("usage", "add --http ADDRESS", "--token-file, --name, --allow-origin and --endpoint are for --http")
+			return out, wrong("usage", "add --http ADDRESS", "--token-file, --name, --allow-origin, and --endpoint require --http")
 		}
 		return out, nil
 	}

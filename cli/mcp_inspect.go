@@ -85,7 +85,7 @@ func (a *app) configured(ctx context.Context, files []string, only string) (*hos
 		i := slices.Index(labels, only)
 		if i < 0 {
 			return nil, &metier.Error{Op: "mcp inspect", Path: only, Kind: metier.NotFound, Code: "mcp_server_unknown",
-				Hint: "configured servers: " + cmp.Or(strings.Join(labels, ", "), "none") + "; name more with --mcp-config FILE", Err: errors.New("no server has this name")}
+				Hint: "configured servers: " + cmp.Or(strings.Join(labels, ", "), "none") + "; add servers with --mcp-config FILE", Err: errors.New("no server has this name")}
 		}
 		servers = servers[i : i+1]
 		servers[0].Skills = true
@@ -107,7 +107,7 @@ func (a *app) mcpLs(ctx context.Context, files []string) (err error) {
 		return a.document(map[string]any{"servers": out})
 	}
 	if len(out) == 0 {
-		fmt.Fprintln(a.Out, "no servers are configured; write them under mcp: servers: in the configuration, or name a file with --mcp-config")
+		fmt.Fprintln(a.Out, "no servers are configured; list them under mcp: servers: in the configuration, or specify a file with --mcp-config")
 	}
 	for _, s := range out {
 		fmt.Fprintf(a.Out, "%-20s %-6s %-7s %s\n", s.Label, s.Transport, s.Status, s.words())
@@ -139,7 +139,7 @@ func (a *app) mcpInspectCommand() *cobra.Command {
 		Long: `Inspect shows what a configured server offers, as a run would see it: the names
 and effects of its tools, and its skills with their problems. It does not fetch
 skill files. With --verify, it fetches all of them, checks sizes, digests, and
-frontmatter, and exits with 1 if any of them does not match.`,
+frontmatter, and exits with 1 if any file does not match.`,
 		Example: "  metier mcp inspect docs\n  metier mcp inspect docs --verify --json",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return a.mcpInspect(c.Context(), args[0], files, verify) },
@@ -190,7 +190,7 @@ func (a *app) mcpInspect(ctx context.Context, label string, files []string, veri
 		showInspected(a.Out, serverOf(st), tools, skills, notes)
 	})
 	if err == nil && bad > 0 {
-		err = &problem{exit: exitFailed, code: "mcp_not_verified", hint: "a run refuses them; report it to the operator of the server", err: fmt.Errorf("%d of its skills cannot be used as they are", bad)}
+		err = &problem{exit: exitFailed, code: "mcp_not_verified", hint: "runs refuse these skills; report the problem to the server's operator", err: fmt.Errorf("%d of the server's skills cannot be used", bad)}
 	}
 	return a.printed(err)
 }
@@ -237,7 +237,7 @@ func (a *app) inspected(ctx context.Context, n *metier.Snapshot, sk metier.Skill
 }
 
 func showInspected(w io.Writer, s mcpServer, tools []mcpTool, skills []mcpSkill, notes []metier.Diagnostic) {
-	fmt.Fprintf(w, "%s: %s (it calls itself %q, which decides nothing)\n", s.Label, s.words(), s.Info)
+	fmt.Fprintf(w, "%s: %s (self-reported name: %q)\n", s.Label, s.words(), s.Info)
 	for _, t := range tools {
 		fmt.Fprintf(w, "tool   %-50s %s\n", t.Name, t.Effect)
 	}

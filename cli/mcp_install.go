@@ -34,9 +34,9 @@ func (a *app) mcpInstallCommand() *cobra.Command {
 		Use:   "install CLIENT [flags] [-- ARGS...]",
 		Short: "Print or write the configuration entry that a client needs for 'metier mcp'",
 		Long: `Install prints the entry that starts this program as a skill server, and the path
-of the client's configuration file that it belongs in. With --write, it asks for
-confirmation and then adds the entry to that file. The rest of the file stays
-unchanged. Arguments after -- are passed to 'metier mcp'.
+of the client's configuration file for it. With --write, it asks for confirmation
+and then adds the entry to that file. The rest of the file stays unchanged.
+Arguments after -- are passed to 'metier mcp'.
 
 With --url, the entry is for a server that is already running
 ('metier mcp --http ADDR'). If the server requires a token, --token-env names the
@@ -50,7 +50,7 @@ Clients: ` + strings.Join(names, ", ") + ".",
   metier mcp install gemini --url http://127.0.0.1:8931/mcp --token-env SKILLS_TOKEN`,
 		Args: func(c *cobra.Command, args []string) error {
 			if n := c.ArgsLenAtDash(); len(args) == 0 || n == 0 || n < 0 && len(args) > 1 || n > 1 {
-				return wrong("usage", "clients: "+strings.Join(names, ", "), "install takes one client, and the server's arguments after --")
+				return wrong("usage", "clients: "+strings.Join(names, ", "), "install needs one client, with the server's arguments after --")
 			}
 			return nil
 		},
@@ -88,7 +88,7 @@ func (a *app) mcpInstall(ctx context.Context, f mcpInstallFlags, m install.Clien
 	if f.name == "" || strings.ContainsFunc(f.name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 	}) {
-		return wrong("usage", "use letters, digits, - and _", "--as %q is not a server name", f.name)
+		return wrong("usage", "use letters, digits, -, and _", "--as %q is not a server name", f.name)
 	}
 	served, err := f.served(args)
 	if err != nil {
@@ -114,11 +114,11 @@ func (a *app) mcpInstall(ctx context.Context, f mcpInstallFlags, m install.Clien
 		return nil
 	}
 	if doc.declined {
-		fmt.Fprintln(a.Err, "nothing is written")
+		fmt.Fprintln(a.Err, "nothing was written")
 		return nil
 	}
 	fmt.Fprint(a.Out, doc.Text)
-	fmt.Fprintf(a.Err, "%s reads this from %s; --write puts it there\n", m.Title, oneLine(doc.File))
+	fmt.Fprintf(a.Err, "%s reads this entry from %s; to write it there, use --write\n", m.Title, oneLine(doc.File))
 	return nil
 }
 
@@ -126,18 +126,18 @@ func (a *app) mcpInstall(ctx context.Context, f mcpInstallFlags, m install.Clien
 func (f mcpInstallFlags) served(args []string) (s install.Server, err error) {
 	switch {
 	case f.url == "" && f.tokenEnv != "":
-		return s, wrong("usage", "add --url, or leave --token-env out", "--token-env is for --url: a server that the client starts needs no token")
+		return s, wrong("usage", "add --url, or omit --token-env", "--token-env requires --url: a server that the client starts needs no token")
 	case f.url == "":
 		self, err := os.Executable()
 		return install.Server{Name: f.name, Command: append([]string{self, "mcp"}, args...)}, err
 	case len(args) > 0:
-		return s, wrong("usage", "give them to 'metier mcp' where it runs", "arguments after -- are for a server that the client starts, and --url names one that runs")
+		return s, wrong("usage", "pass them to the running 'metier mcp'", "arguments after -- are for a server that the client starts, but --url specifies a running server")
 	}
 	if u, err := url.Parse(f.url); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return s, wrong("usage", "write it as http://127.0.0.1:8931/mcp", "--url is not the URL of a server")
+		return s, wrong("usage", "use a URL such as http://127.0.0.1:8931/mcp", "--url is not a valid server URL")
 	}
 	if f.tokenEnv != "" && !envName.MatchString(f.tokenEnv) {
-		return s, wrong("usage", "name the variable, such as SKILLS_TOKEN, and set it to the token", "--token-env is not the name of an environment variable")
+		return s, wrong("usage", "specify a variable, such as SKILLS_TOKEN, and set it to the token", "--token-env is not a valid environment variable name")
 	}
 	return install.Server{Name: f.name, URL: f.url, TokenEnv: f.tokenEnv}, nil
 }
@@ -146,10 +146,10 @@ func (f mcpInstallFlags) served(args []string) (s install.Server, err error) {
 func (a *app) installInto(ctx context.Context, f mcpInstallFlags, m install.Client, doc *installed, served install.Server) error {
 	if !f.yes {
 		if !a.asks() {
-			return wrong("confirmation_needed", "add --yes, or leave --write out and paste what is printed", "cannot ask whether to change %s", doc.File)
+			return wrong("confirmation_needed", "add --yes, or omit --write and paste the printed entry", "cannot ask for confirmation to change %s", doc.File)
 		}
 		fmt.Fprint(a.Err, doc.Text)
-		ok, err := a.confirms(ctx, fmt.Sprintf("Write this into %s?", oneLine(doc.File)))
+		ok, err := a.confirms(ctx, fmt.Sprintf("Write this to %s?", oneLine(doc.File)))
 		if err == nil && !ok {
 			doc.declined = true
 		}

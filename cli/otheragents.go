@@ -43,7 +43,7 @@ func (a *app) otherFoldersLine(list []otherFolder, workspace string) string {
 		parts = append(parts, fmt.Sprintf("%s (%d)", oneLine(a.shortPath(f.Path, workspace)), f.Skills))
 		agents = append(agents, f.Agent)
 	}
-	return fmt.Sprintf("not searched: %s in folders of other agents: %s; include them with %s", plural.Of(total, "skill"), strings.Join(parts, ", "), "--set "+skillroots.IncludeFamilies(distinct.Of(agents)...))
+	return fmt.Sprintf("not searched: %s in other agents' folders: %s; include them with %s", plural.Of(total, "skill"), strings.Join(parts, ", "), "--set "+skillroots.IncludeFamilies(distinct.Of(agents)...))
 }
 
 // shortPath returns a path relative to the workspace or, with ~, to the home folder.

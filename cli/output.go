@@ -27,9 +27,9 @@ func (a *app) printed(err error) error {
 	if !ok || o.err == nil || err != nil && !errors.Is(err, o.err) {
 		return err
 	}
-	p := &problem{exit: exitFailed, code: "output_unwritable", err: o.err, hint: "send standard output where there is space"}
+	p := &problem{exit: exitFailed, code: "output_unwritable", err: o.err, hint: "check the disk, or the program that reads the pipe"}
 	if r := a.working.Load(); r != nil {
-		p.hint += "; the record is complete, 'metier runs show " + a.named(*r) + "' prints the answer"
+		p.hint += "; the record is complete, and 'metier runs show " + a.named(*r) + "' prints the answer"
 	}
 	return p
 }

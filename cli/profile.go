@@ -44,7 +44,7 @@ func (a *app) profileListCommand() *cobra.Command {
 		if a.json {
 			return a.document(map[string]any{"profiles": list})
 		}
-		t := table{heads: []string{"PROFILE", "DIFFERS", "WHAT IT IS"}, right: []int{1}}
+		t := table{heads: []string{"PROFILE", "DIFFERS", "DESCRIPTION"}, right: []int{1}}
 		for _, e := range list {
 			t.add(e.Name, fmt.Sprint(e.Differs), e.About)
 		}
@@ -92,7 +92,7 @@ func (a *app) profileShowCommand() *cobra.Command {
 		Long: `Show prints the settings that a run started here would use. They come from the
 profile, the operator's configuration, --set, and the workspace's metier.yaml, in
 that order. The metier.yaml can only narrow them. The profile is the argument or,
-without one, METIER_PROFILE, the profile in the configuration, or default.
+if there is none, METIER_PROFILE, the profile in the configuration, or default.
 Settings that are not implemented yet are marked "no effect yet".`,
 		Example: "  metier profile show\n  metier profile show keen --set reload=snapshot\n  metier profile show --json",
 		Args:    cobra.MaximumNArgs(1),
@@ -234,7 +234,7 @@ func setFlag(pairs []string) (settings.Layer, error) {
 	for _, p := range pairs {
 		k, v, ok := strings.Cut(p, "=")
 		if !ok || k == "" {
-			return l, wrong("usage", "write it as --set name=value; 'metier profile show' lists the names", "--set %q has no name or no value", p)
+			return l, wrong("usage", "use --set name=value; 'metier profile show' lists the names", "--set %q has no name or no value", p)
 		}
 		k, v = strings.TrimSpace(k), strings.TrimSpace(v)
 		if more, adds := strings.CutPrefix(v, "+"); adds && l.Values[k] != "" {

@@ -12,9 +12,8 @@ import (
 func (a *app) readPropertiesCommand() *cobra.Command {
 	c := &cobra.Command{Use: "read-properties PATH", GroupID: "author", Short: "Print a skill's properties as JSON, as skills-ref does",
 		Long: `Read-properties reads the frontmatter of a skill as the reference validator
-skills-ref does, including its quirks. As JSON, it prints the name, the
-description, and the optional fields that are present. It does not validate the
-skill.
+skills-ref does, including its quirks. It prints the name, the description, and
+the optional fields that are present, as JSON. It does not validate the skill.
 
 Exit 1: the skill cannot be read. 2: PATH does not exist.`,
 		Example: "  metier read-properties my-skill", Args: cobra.ExactArgs(1),
@@ -39,7 +38,8 @@ func (a *app) toPromptCommand() *cobra.Command {
 	c := &cobra.Command{Use: "to-prompt PATH...", GroupID: "author", Short: "Print skills as a prompt's <available_skills> block, as skills-ref does",
 		Long: `To-prompt prints the name, description, and location of each skill as the
 <available_skills> block for a system prompt, byte for byte as the reference
-validator skills-ref does. If a skill cannot be read, it fails and prints nothing.
+validator skills-ref does. If a skill cannot be read, the command fails and prints
+nothing.
 
 Exit 1: a skill cannot be read. 2: a PATH does not exist.`,
 		Example: "  metier to-prompt my-skill other-skill\n  metier to-prompt .agents/skills/* > prompt.xml", Args: cobra.MinimumNArgs(1),
@@ -78,7 +78,7 @@ func (a *app) skillsAt(c *cobra.Command, paths []string) ([]reference.Skill, err
 		s := reference.At(a.Dir, p)
 		if !s.Exists() {
 			return nil, &problem{exit: exitUsage, code: "path_missing", err: fmt.Errorf("path %q does not exist", s.Path),
-				hint: fmt.Sprintf("name a folder that holds a SKILL.md; see '%s --help'", c.CommandPath())}
+				hint: fmt.Sprintf("specify a folder that contains a SKILL.md; see '%s --help'", c.CommandPath())}
 		}
 		out = append(out, s)
 	}

@@ -52,7 +52,7 @@ func (a *app) runCommand() *cobra.Command {
 		GroupID: "work",
 		Short:   "Run an agent on a task",
 		Long: `Run gives an agent a task, a workspace, and skills, and waits until the agent
-ends. It keeps a record of what the agent received, read, and did.
+finishes. It keeps a record of what the agent received, read, and did.
 
 The answer goes to standard output, and progress to standard error. To continue a
 run that was stopped or killed, use --resume. To continue a finished run, also use
@@ -64,7 +64,7 @@ run that was stopped or killed, use --resume. To continue a finished run, also u
   metier run --resume latest`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return wrong("usage", "give the task with --prompt, --prompt-file or a run file", "unexpected argument %q", args[0])
+				return wrong("usage", "specify the task with --prompt, --prompt-file, or a run file", "unexpected argument %q", args[0])
 			}
 			return nil
 		},
@@ -81,18 +81,18 @@ run that was stopped or killed, use --resume. To continue a finished run, also u
 	fl.StringVar(&f.profile, "profile", "", "settings profile; see 'metier profile list'")
 	fl.StringArrayVar(&f.set, "set", nil, "change a setting: name=value (repeatable)")
 	fl.BoolVar(&f.noCatalog, "no-skill-catalog", false, "show the model only the loaded skills")
-	fl.StringArrayVar(&f.allowTools, "allow-tool", nil, "allow this tool; 'default' stands for the profile's tools (repeatable; default: the profile's tools)")
+	fl.StringArrayVar(&f.allowTools, "allow-tool", nil, "allow this tool; 'default' means the profile's tools (repeatable; default: the profile's tools)")
 	fl.StringArrayVar(&f.mcpConfig, "mcp-config", nil, `file that lists MCP servers, {"mcpServers": …} (repeatable); their tools need --allow-tool mcp__SERVER__*`)
 	f.programFlags.add(fl)
 	f.browser.add(fl)
 	fl.StringVar(&f.target, "skill-script-execution-target", "", "where skill scripts run: sandbox (host is only for subagents)")
 	f.subagents.add(fl)
 	fl.StringArrayVar(&f.deny, "deny-skill", nil, "deny a skill, by name or ID (repeatable)")
-	fl.StringVar(&f.model, "model", "", "provider:name, or scripted:FILE")
+	fl.StringVar(&f.model, "model", "", "model: provider:name, or scripted:FILE")
 	fl.StringVar(&f.prompt, "prompt", "", "the task, or the next message with --resume; '/NAME words' calls the skill NAME")
 	fl.StringVar(&f.promptFile, "prompt-file", "", "file that contains the task (-: standard input)")
-	fl.StringVar(&f.mode, "mode", "", "chat, code (write and run code), or plan (only read, and answer with a plan) (default chat)")
-	fl.StringVar(&f.outputMode, "output-mode", "", "operator (ask questions) or batch (answer no to every question) (default: operator in a terminal)")
+	fl.StringVar(&f.mode, "mode", "", "agent mode: chat, code (write and run code), or plan (read only, and answer with a plan) (default chat)")
+	fl.StringVar(&f.outputMode, "output-mode", "", "operator (ask the user) or batch (answer no to every question) (default: operator in a terminal)")
 	fl.StringVar(&f.outputSchema, "output-schema", "", "file with a JSON Schema that the answer must match")
 	fl.StringVar(&f.resultJSON, "result-json", "", "write the result to this file")
 	fl.StringVar(&f.promptRole, "prompt-slot-role", "", "role of the task: direct-command, context, or quote")

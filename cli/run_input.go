@@ -45,7 +45,7 @@ func (a *app) promptText(ctx context.Context, f runFlags, ph config.Phase) (stri
 	}
 	const most = engine.MaxPrompt
 	if text != "" && file != "" {
-		return "", wrong("usage", "give one of them", "--prompt and --prompt-file do not go together")
+		return "", wrong("usage", "omit one of them", "--prompt and --prompt-file cannot be combined")
 	}
 	if file == "-" {
 		b, err := a.readIn(ctx, most+1)
@@ -56,10 +56,10 @@ func (a *app) promptText(ctx context.Context, f runFlags, ph config.Phase) (stri
 	} else if file != "" {
 		b, err := namedfile.Read(a.env.Path(file), most)
 		if _, long := errors.AsType[namedfile.TooLong](err); long {
-			return "", wrong("prompt_too_large", "put the material into files in the workspace, and refer to them in the task", "the task: %w", err)
+			return "", wrong("prompt_too_large", "move long content to files in the workspace, and refer to them in the task", "the task: %w", err)
 		}
 		if err != nil {
-			return "", wrong("prompt_unreadable", "give the path of a text file", "read the task: %w", err)
+			return "", wrong("prompt_unreadable", "specify the path to a text file", "read the task: %w", err)
 		}
 		text = string(b)
 	}
@@ -70,7 +70,7 @@ func (a *app) promptText(ctx context.Context, f runFlags, ph config.Phase) (stri
 		case file != "":
 			return "", wrong("usage", "write the task into the file", "there is no task: %s is empty", file)
 		case f.file != "":
-			return "", wrong("usage", "set prompt in it, or give the task with --prompt", "there is no task: the run file %s has no prompt", f.file)
+			return "", wrong("usage", "set prompt in the file, or specify the task with --prompt", "there is no task: the run file %s has no prompt", f.file)
 		}
 	}
 	return text, nil
@@ -182,7 +182,7 @@ func (a *app) requests(ctx context.Context, f runFlags) (_ []engine.Request, res
 	if len(phases) == 0 {
 		phases = []config.Phase{{}}
 	} else if asked.prompt != "" || asked.promptFile != "" || len(asked.skills) > 0 {
-		return nil, "", wrong("usage", "give prompt and skills in the phases of the run file", "--prompt, --prompt-file and --skill do not go with a run file that has phases")
+		return nil, "", wrong("usage", "set prompt and skills in the phases of the run file", "--prompt, --prompt-file, and --skill cannot be combined with a run file that has phases")
 	}
 	var out []engine.Request
 	for _, ph := range phases {
@@ -234,10 +234,10 @@ func (a *app) request(ctx context.Context, f runFlags, rf config.RunFile, ph con
 func (a *app) schema(file string) (json.RawMessage, error) {
 	b, err := namedfile.Read(a.env.Path(file), 1<<20)
 	if err != nil {
-		return nil, wrong("schema_unreadable", "give the path of a JSON schema", "read the output schema: %w", err)
+		return nil, wrong("schema_unreadable", "specify the path to a JSON Schema", "read the output schema: %w", err)
 	}
 	if err := agent.CheckSchema(b); err != nil {
-		return nil, wrong("schema_invalid", "it has to be a JSON schema of draft 2020-12", "%s: %w", file, err)
+		return nil, wrong("schema_invalid", "use a valid JSON Schema (draft 2020-12)", "%s: %w", file, err)
 	}
 	return b, nil
 }

@@ -91,7 +91,7 @@ func (a *app) finishRun(f runFlags, rs []result, work error) error {
 		switch {
 		case err != nil:
 		case engine.LeadsOut(rs[0].workspace, file, real):
-			err = fmt.Errorf("a symbolic link in the workspace leads out of it, to %s", real)
+			err = fmt.Errorf("a symbolic link in the workspace points outside it, to %s", real)
 		default:
 			err = atomicfile.Put(file, append(b, '\n'), 0o644)
 		}
@@ -125,14 +125,14 @@ func (a *app) checkResult(file string) error {
 }
 
 func resultFault(file string, err error) error {
-	return &metier.Error{Op: "result", Path: file, Kind: metier.Unavailable, Code: "result_unwritable", Hint: "give another file with --result-json", Err: err}
+	return &metier.Error{Op: "result", Path: file, Kind: metier.Unavailable, Code: "result_unwritable", Hint: "specify another file with --result-json", Err: err}
 }
 
 // failOn returns the error that --fail-on requires for completed runs, if any.
 func (a *app) failOn(conditions []string, rs []result) error {
 	for _, r := range rs {
 		if slices.Contains(conditions, failOnDenied) && r.Denied.Count > 0 {
-			return &problem{exit: exitDenied, code: "calls_denied", err: fmt.Errorf("run %s is done with denied calls: %s", r.Run, deniedLine(r.Denied.Calls)),
+			return &problem{exit: exitDenied, code: "calls_denied", err: fmt.Errorf("run %s is done, but calls were denied: %s", r.Run, deniedLine(r.Denied.Calls)),
 				hint: "see 'metier runs show " + a.named(r) + "'; grant what the task needs with --allow-tool or a policy file"}
 		}
 	}
@@ -172,11 +172,11 @@ func (a *app) showResult(r result) {
 		fmt.Fprintf(a.Err, "head: %s\n", r.Head)
 	}
 	if a.env.StateDir() == "" {
-		fmt.Fprintln(a.Err, "note: no head of this record is kept outside of the workspace: set HOME or XDG_STATE_HOME [heads_missing]")
+		fmt.Fprintln(a.Err, "note: no head of this record is stored outside the workspace: set HOME or XDG_STATE_HOME [heads_missing]")
 	}
 	for _, q := range r.Asks {
 		asked, _ := policy.SplitQuestion(q.Question)
-		fmt.Fprintf(a.Err, "waits for an answer: %s\n", oneLine(asked))
+		fmt.Fprintf(a.Err, "waiting for an answer: %s\n", oneLine(asked))
 	}
 }
 
@@ -189,7 +189,7 @@ func statusText(r result) string {
 
 // statusError returns the error for a run that is not done.
 func (a *app) statusError(r result) error {
-	what := map[string]string{"parked": "waits for an answer", "denied": "was denied", "cancelled": "was canceled", "interrupted": "was interrupted"}
+	what := map[string]string{"parked": "is waiting for an answer", "denied": "was denied", "cancelled": "was canceled", "interrupted": "was interrupted"}
 	err := fmt.Errorf("run %s %s", r.Run, cmp.Or(what[r.Status], r.Status))
 	switch {
 	case r.Reason != "":
@@ -259,7 +259,7 @@ func (a *app) hintOf(r result) string {
 	case "model_not_found":
 		return "check the model's name; continue with: " + again + " --model provider:name"
 	case "model_bad_request", "model_refused":
-		return "the provider does not take this conversation; another one may: " + again + " --model provider:name"
+		return "the provider rejected this conversation; try another provider: " + again + " --model provider:name"
 	case "model_context_overflow":
 		return "continue with a model that has a larger context window: " + again + " --model provider:name; or start a new run with fewer skills and files"
 	case "model_rate_limited", "model_overloaded", "model_server", "model_cut", "model_bad_reply":
@@ -270,17 +270,17 @@ func (a *app) hintOf(r result) string {
 		}
 		return "check the network, the proxy, and the base URL; then continue with: " + again
 	case "script_ended", "script_failed":
-		return "the recorded turns do not fit this run; fix the script, or continue with a model: " + again + " --model provider:name"
+		return "the recorded turns do not match this run; fix the script, or continue with a model: " + again + " --model provider:name"
 	case "turn_limit":
 		return "allow more turns: " + again + " --max-turns N"
 	case "token_budget":
 		return "allow more tokens: " + again + " --max-tokens N"
 	case "loop_detected":
-		return "the model repeated the same call, see '" + show + "'; try another model: " + again + " --model provider:name"
+		return "the model repeated the same call; see '" + show + "', or try another model: " + again + " --model provider:name"
 	case "output_invalid":
-		return "no answer fitted the schema, see '" + show + "'; try again with: " + again
+		return "no answer matched the schema; see '" + show + "', or try again with: " + again
 	case "reply_cut":
-		return "the answer was longer than the model may write; ask for less, or continue with: " + again
+		return "the answer exceeded the model's output limit; ask for less, or continue with: " + again
 	}
 	switch r.Status {
 	case "parked":

@@ -81,7 +81,7 @@ func (a *app) lookAt(p runPlace, what string, own bool) (*run.Folder, error) {
 	f, err := run.Look(root, id, o)
 	if metier.KindOf(err) == metier.Drift && err != nil {
 		return nil, &metier.Error{Op: "run", Path: filepath.Join(root, id), Kind: metier.Drift, Code: metier.CodeOf(err),
-			Hint: "the record is not what was written: 'metier audit verify " + what + "' lists every problem", Err: err}
+			Hint: "the record has changed since it was written; 'metier audit verify " + what + "' lists every problem", Err: err}
 	}
 	return f, err
 }
@@ -105,7 +105,7 @@ func oneRun(c *cobra.Command, args []string) error {
 		return nil
 	}
 	err := fmt.Errorf("%s needs one run, not %d", c.CommandPath(), len(args))
-	return &problem{exit: exitUsage, code: "usage", err: err, hint: "use its id, the start of its id, its folder, or latest; 'metier runs list' shows the ids"}
+	return &problem{exit: exitUsage, code: "usage", err: err, hint: "specify an ID, the start of an ID, a run folder, or latest; 'metier runs list' shows the IDs"}
 }
 
 func (a *app) runsCommand() *cobra.Command {
@@ -123,7 +123,7 @@ func (a *app) runsListCommand() *cobra.Command {
 		Example: "  metier runs list\n  metier runs list --limit 10 --json", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if limit < 0 {
-				return wrong("usage", "give 0 for all of them", "--limit cannot be negative")
+				return wrong("usage", "use 0 to list all runs", "--limit cannot be negative")
 			}
 			root, err := a.runsFolder(place)
 			if err != nil {
@@ -235,20 +235,20 @@ func (a *app) runsExportCommand() *cobra.Command {
 	var out string
 	var unverified bool
 	c := &cobra.Command{Use: "export RUN -o FILE", Short: "Export a run's record and artifacts as a zip archive",
-		Long: `Export verifies the record and writes it with its content and artifacts into one
+		Long: `Export verifies the record and writes it, with its content and artifacts, to one
 zip archive. The same record always produces the same bytes. To check it elsewhere,
 unzip it and run 'metier audit verify FOLDER/RUN'.`,
 		Example: "  metier runs export latest -o run.zip\n  metier runs export latest -o - | ssh host 'cat > run.zip'",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if out == "" {
-				return usage(c, errors.New("name the archive with -o FILE, or -o - for standard output"))
+				return usage(c, errors.New("specify the archive with -o FILE, or use -o - for standard output"))
 			}
 			if out == "-" && a.json {
-				return usage(c, errors.New("-o - and --json both use standard output: name a file"))
+				return usage(c, errors.New("-o - and --json both use standard output: specify a file"))
 			}
 			if out == "-" && a.outTerminal() {
-				return wrong("terminal", "give a file with -o FILE, or pipe the output", "a zip archive does not belong on a terminal")
+				return wrong("terminal", "specify a file with -o FILE, or pipe the output", "a zip archive cannot be printed in a terminal")
 			}
 			f, err := a.lookAt(place, args[0], false)
 			if err != nil {
@@ -274,7 +274,7 @@ func exportHint(err error) error {
 		return err
 	}
 	with := *e
-	with.Hint = "'metier audit verify' names every problem; --unverified exports it as it is"
+	with.Hint = "'metier audit verify' lists every problem; --unverified exports the record as it is"
 	return &with
 }
 
@@ -288,12 +288,12 @@ func (a *app) putExport(id, out string, b []byte) error {
 		err = atomicfile.Put(a.env.Path(out), b, 0o644)
 	}
 	if err != nil {
-		hint := "give a file in a folder that exists and can be written to with -o, or -o - for standard output"
+		hint := "use -o with a file in a writable folder, or -o - for standard output"
 		return &metier.Error{Op: "export", Path: out, Kind: metier.Unavailable, Code: "export_unwritable", Hint: hint, Err: err}
 	}
 	if a.json {
 		return a.document(map[string]any{"run": id, "file": a.env.Path(out), "bytes": len(b)})
 	}
-	_, err = fmt.Fprintf(a.Out, "run %s is in %s (%s bytes)\n", id, oneLine(out), plural.Thousands(int64(len(b))))
+	_, err = fmt.Fprintf(a.Out, "exported run %s to %s (%s bytes)\n", id, oneLine(out), plural.Thousands(int64(len(b))))
 	return err
 }

@@ -115,7 +115,7 @@ func (a *app) openQuestions(ctx context.Context, f answerFlags, what string) (er
 		return a.document(map[string]any{"run": r.ID, "status": r.Status, "questions": out})
 	}
 	if len(open) == 0 {
-		_, err := fmt.Fprintf(a.Out, "run %s has no open question\n", r.ID)
+		_, err := fmt.Fprintf(a.Out, "run %s has no open questions\n", r.ID)
 		return err
 	}
 	for _, q := range open {
@@ -188,9 +188,9 @@ func (a *app) answered(ctx context.Context, root, id string, q run.Pending, ans 
 			"open": len(r.Questions), "head": fmt.Sprintf("%d:%s", r.Head.Seq, r.Head.Hash)})
 	}
 	a.showPending(q, "")
-	fmt.Fprintf(a.Out, "%s is answered with %s (%s) by %s\n", q.ID, yesNo(ans.Allow), ans.Scope, oneLine(ans.By))
+	fmt.Fprintf(a.Out, "%s was answered with %s (%s) by %s\n", q.ID, yesNo(ans.Allow), ans.Scope, oneLine(ans.By))
 	if ans.Scope == policy.ScopeAlways {
-		fmt.Fprintln(a.Out, "it holds while the skill's files, the isolation and the network are the same; 'metier runs approvals' takes it back for other runs")
+		fmt.Fprintln(a.Out, "the approval applies until the skill's files, the isolation, or the network access changes; to revoke it for other runs, use 'metier runs approvals --revoke'")
 	}
 	if n := len(r.Questions); n > 0 {
 		_, err := fmt.Fprintf(a.Out, "%s open: metier runs answer %s\n", plural.Of(n, "question")+" more", a.named(here))

@@ -53,7 +53,7 @@ func (a *app) revoke(ctx context.Context, what []string) error {
 			}
 		}
 		if len(gone) == n {
-			return &metier.Error{Op: "approvals", Skill: w, Kind: metier.NotFound, Code: "approval_not_found", Hint: "'metier runs approvals' lists them", Err: errors.New("no approval has this ID or is for a skill with this name")}
+			return &metier.Error{Op: "approvals", Skill: w, Kind: metier.NotFound, Code: "approval_not_found", Hint: "'metier runs approvals' lists the approvals", Err: errors.New("no approval has this ID or is for a skill with this name")}
 		}
 	}
 	kept, err := a.engine().State().Revoke(ctx, func(p userstate.Approval) bool { return slices.ContainsFunc(what, p.Names) })
@@ -67,7 +67,7 @@ func (a *app) revoke(ctx context.Context, what []string) error {
 	for _, p := range gone {
 		fmt.Fprintf(a.Out, "%s %s is no longer approved\n", oneLine(p.Covers["skill"]), oneLine(p.Covers["script"]))
 		if p.Run != "" {
-			fmt.Fprintf(a.Out, "  run %s, where the question was answered, keeps the answer\n", oneLine(p.Run))
+			fmt.Fprintf(a.Out, "  it still applies in run %s, where it was given\n", oneLine(p.Run))
 		}
 	}
 	return nil

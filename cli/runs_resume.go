@@ -25,7 +25,7 @@ func (a *app) resume(ctx context.Context, c *cobra.Command, f runFlags) error {
 	var stray error
 	c.Flags().Visit(func(fl *pflag.Flag) {
 		if stray == nil && !slices.Contains(resumeFlags, fl.Name) {
-			stray = wrong("usage", "a resumed run keeps its original options; omit the flag, or start a new run", "--%s does not go with --resume", fl.Name)
+			stray = wrong("usage", "a resumed run uses its original options; omit the flag, or start a new run", "--%s cannot be combined with --resume", fl.Name)
 		}
 	})
 	if stray == nil {
@@ -47,7 +47,7 @@ func (a *app) resume(ctx context.Context, c *cobra.Command, f runFlags) error {
 			return err
 		}
 		if strings.TrimSpace(o.Prompt) == "" {
-			return wrong("usage", "give a message, or leave the flag out to continue the task", "there is no task in the message")
+			return wrong("usage", "specify a message, or omit the flag to continue the task", "the message is empty")
 		}
 	}
 	if f.outputMode != "" {

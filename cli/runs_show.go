@@ -28,7 +28,7 @@ func (a *app) showRun(dir string, r run.Report) {
 	t.add("started", cmp.Or(localTime(r.StartedAt), "unknown")+", took "+elapsed(time.Duration(r.DurationMS)*time.Millisecond))
 	t.add("turns", fmt.Sprintf("%d, %s", r.Turns, plural.Of(r.Calls, "tool call")))
 	t.add("tokens", fmt.Sprintf("%s (%s in, %s out)", plural.Thousands(r.Tokens.Total), plural.Thousands(r.Tokens.Input), plural.Thousands(r.Tokens.Output)))
-	t.add("cost", cmp.Or(dollars(r.CostUSD, r.CostPartial), "no price is known"))
+	t.add("cost", cmp.Or(dollars(r.CostUSD, r.CostPartial), "price unknown"))
 	if s := deniedLine(r.Denied); s != "" {
 		t.add("denied", s)
 	}
@@ -170,7 +170,7 @@ func (a *app) showPendings(dir string, r run.Report) {
 	if len(r.Questions) == 0 {
 		return
 	}
-	fmt.Fprintf(a.Out, "\nwaits for an answer: metier runs approve|deny %s%s\n", a.named(result{Run: r.ID, Dir: dir}), pick(r.Questions))
+	fmt.Fprintf(a.Out, "\nwaiting for an answer: metier runs approve|deny %s%s\n", a.named(result{Run: r.ID, Dir: dir}), pick(r.Questions))
 	for _, q := range r.Questions {
 		a.showPending(q, "  ")
 	}
@@ -232,7 +232,7 @@ func (a *app) showTranscript(t run.Transcript) error {
 		fmt.Fprintf(a.Out, "%s\n", oneLine(head))
 		body := messageText(m)
 		if m.ShownBy != "" {
-			body = "its instructions are in the result of " + m.ShownBy
+			body = "the skill's instructions are in the result of " + m.ShownBy
 		}
 		for line := range strings.Lines(body) {
 			fmt.Fprintf(a.Out, "  %s\n", strings.TrimRight(printable(line), "\n"))
@@ -248,7 +248,7 @@ func messageText(m run.Message) string {
 	if json.Unmarshal(m.Content, &parts) != nil {
 		if gap, ok := run.GapIn(m.Content); ok {
 			if gap.Altered {
-				return "[the content is not what its digest names: " + gap.Digest + "]"
+				return "[the content does not match its digest: " + gap.Digest + "]"
 			}
 			return "[the content was erased: " + gap.Digest + "]"
 		}
@@ -262,7 +262,7 @@ func messageText(m run.Message) string {
 		case "image":
 			out = append(out, fmt.Sprintf("[image, %s, %d bytes]", p.Media, len(p.Data)))
 		case "opaque":
-			out = append(out, fmt.Sprintf("[a block of %s, kept as it came, %d bytes]", p.Provider, len(p.Opaque)))
+			out = append(out, fmt.Sprintf("[a block from %s, stored unchanged, %d bytes]", p.Provider, len(p.Opaque)))
 		default:
 			out = append(out, p.Text)
 		}

@@ -24,12 +24,12 @@ func (a *app) runsStatsCommand() *cobra.Command {
 were read, and its scripts were run in all records, and how often each of these
 failed. It also shows the number of runs and the last use. A use is a load, a
 read, or a script that ran. Records that cannot be read are listed but not
-counted. SINCE is a day (2026-01-31), a time (2026-01-31T15:04:05Z), or how long
-ago (90m, 12h, 30d).`,
+counted. SINCE is a day (2026-01-31), a time (2026-01-31T15:04:05Z), or a duration
+before now (90m, 12h, 30d).`,
 		Example: "  metier runs stats\n  metier runs stats --since 30d\n  metier runs stats --skill greet --json", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if limit < 0 {
-				return wrong("usage", "give 0 for as many as are ever read", "--limit cannot be negative")
+				return wrong("usage", "use 0 for the default limit", "--limit cannot be negative")
 			}
 			o := run.StatsOptions{Skill: skill, Limit: limit}
 			if since != "" {
@@ -62,7 +62,7 @@ ago (90m, 12h, 30d).`,
 		}}
 	place.flags(c)
 	c.Flags().StringVar(&skill, "skill", "", "count only the skill with this name or ID")
-	c.Flags().StringVar(&since, "since", "", "count only uses since this point: a day, a time, or how long ago")
+	c.Flags().StringVar(&since, "since", "", "count only uses since this time: a day, a time, or a duration before now")
 	c.Flags().IntVar(&limit, "limit", 0, "maximum number of runs to read, newest first (default 10,000)")
 	a.completions(c)
 	return c
@@ -83,7 +83,7 @@ func moment(s string, now time.Time) (time.Time, error) {
 		}
 	}
 	if err != nil || ago <= 0 {
-		return time.Time{}, wrong("usage", "give a day (2026-01-31), a time (2026-01-31T15:04:05Z), or how long ago (90m, 12h, 30d)", "--since %q is not a time", s)
+		return time.Time{}, wrong("usage", "use a day (2026-01-31), a time (2026-01-31T15:04:05Z), or a duration before now (90m, 12h, 30d)", "--since %q is not a time", s)
 	}
 	return now.Add(-ago), nil
 }
@@ -113,7 +113,7 @@ func (a *app) showStats(s run.Stats) {
 	}
 	said := []string{plural.Of(s.Runs, "run"), plural.Of(len(s.Skills), "skill")}
 	if s.Unknown > 0 {
-		said = append(said, plural.Of(s.Unknown, "load")+" of a name no skill had")
+		said = append(said, plural.Of(s.Unknown, "load")+" of an unknown skill")
 	}
 	if s.Omitted > 0 {
 		said = append(said, plural.Of(s.Omitted, "older run")+" left out (--limit)")
@@ -122,7 +122,7 @@ func (a *app) showStats(s run.Stats) {
 	const most = 10
 	for i, p := range s.Problems {
 		if i == most {
-			fmt.Fprintf(a.Err, "  and %s more; --json names all\n", plural.Thousands(int64(len(s.Problems)-most)))
+			fmt.Fprintf(a.Err, "  and %s more; --json lists all\n", plural.Thousands(int64(len(s.Problems)-most)))
 			break
 		}
 		fmt.Fprintf(a.Err, "not counted: %s: %s: %s\n", oneLine(p.Run), p.Code, oneLine(p.Detail))

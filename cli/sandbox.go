@@ -122,7 +122,7 @@ command's exit code.`,
 		Example: "  metier sandbox run -- id\n  metier sandbox run --workspace . --timeout 10s -- ls -l /workspace",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return wrong("usage", "write it as: metier sandbox run -- CMD ARGS...", "there is no command")
+				return wrong("usage", "use: metier sandbox run -- CMD ARGS...", "no command was specified")
 			}
 			return nil
 		},
@@ -151,7 +151,7 @@ func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, args []string) (er
 		return wrong("usage", "levels: L0, L1, L2, L3", "--level %s is not a level", termtext.Quote(f.level))
 	}
 	if f.timeout < 0 {
-		return wrong("usage", "give a time such as 10s", "--timeout cannot be negative")
+		return wrong("usage", "use a duration such as 10s", "--timeout cannot be negative")
 	}
 	s, accept, err := a.engine().OpenSandbox(name, op)
 	if err != nil {

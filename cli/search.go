@@ -44,21 +44,21 @@ func (a *app) searchCommand() *cobra.Command {
 	var f listFlags
 	limit := searchShown
 	c := &cobra.Command{Use: "search QUERY...", GroupID: "skills", Short: "Find skills by what they do",
-		Long: `Search takes the skills that 'metier list' shows with the same flags, and ranks
-them by how well their name, description, when_to_use, tags, and headings match
-the query. A word that no skill uses is replaced with the most similar word that a
-skill uses, and the result reports this. Headings are searched if there are at
-most 2,000 skills. References in a harness are found by name and description.`,
+		Long: `Search ranks the skills that 'metier list' shows with the same flags by how well
+their name, description, when_to_use, tags, and headings match the query. A query
+word that no skill contains is replaced with the most similar word that one does,
+and the result reports this. Headings are searched if there are at most 2,000
+skills. References in a harness are found by name and description.`,
 		Example: "  metier search fill in a pdf form\n  metier search kubernetes --limit 3 --json\n  metier search review --source project",
 		Args: func(c *cobra.Command, args []string) error {
 			if strings.TrimSpace(strings.Join(args, "")) == "" {
-				return wrong("usage", "describe in a few words what the skill should do: metier search fill in a pdf form", "%s needs words to search for", c.CommandPath())
+				return wrong("usage", "describe what the skill should do in a few words: metier search fill in a pdf form", "%s needs words to search for", c.CommandPath())
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if limit < 1 || limit > searchMost {
-				return wrong("usage", fmt.Sprintf("give a number from 1 to %d", searchMost), "--limit %d is out of range", limit)
+				return wrong("usage", fmt.Sprintf("use a number from 1 to %d", searchMost), "--limit %d is out of range", limit)
 			}
 			sh, err := a.openIndex(c.Context(), place)
 			if err != nil {
@@ -135,19 +135,19 @@ func (a *app) showSearch(doc searched, found metier.Found) {
 	s := plural.Of(doc.Total, what)
 	switch {
 	case doc.Total == 0:
-		s = "no skill has any of these words; 'metier list' shows what there is"
+		s = "no skill contains any of these words; 'metier list' shows the skills"
 	case doc.Total > len(doc.Results):
-		s = fmt.Sprintf("the best %d of %s that have any of these words (--limit)", len(doc.Results), s)
+		s = fmt.Sprintf("the best %d of %s that contain any of these words (--limit)", len(doc.Results), s)
 	case doc.Total == 1:
-		s += " that has any of these words"
+		s += " that contains any of these words"
 	default:
-		s += " that have any of these words"
+		s += " that contain any of these words"
 	}
 	if doc.Meant != "" {
-		s = fmt.Sprintf("did you mean %q? Some words are in no skill, so these were searched for.\n", oneLine(doc.Meant)) + s
+		s = fmt.Sprintf("searched for %q instead, because no skill contains some of the words\n", oneLine(doc.Meant)) + s
 	}
 	if !doc.Headings {
-		s += "; with so many skills headings are not searched"
+		s += "; headings were not searched, because there are too many skills"
 	}
 	fmt.Fprintln(a.Err, s)
 }

@@ -150,7 +150,7 @@ func instructions(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (
 	}
 	if len(raw) > maxShown {
 		return nil, &metier.Error{Op: "show", Skill: sk.Name, Path: sk.Head.Location, Kind: metier.LimitReached, Code: "skill_too_large",
-			Hint: "open the file itself", Err: namedfile.TooLong(maxShown)}
+			Hint: "open the file instead", Err: namedfile.TooLong(maxShown)}
 	}
 	doc, _ := skillmd.Parse(raw) // what is wrong with it is told by the snapshot
 	return doc.Body, nil
@@ -183,7 +183,7 @@ func (a *app) showPage(s shownSkill, sk metier.Skill) {
 	line("digest", "%s", a.short(s.Digest))
 	line("tree", "%s", a.short(s.Tree))
 	if front.AllowedToolsDeclared {
-		line("tools", "%s (the skill's own word: no authority, it can only narrow)", orNone(s.Tools))
+		line("tools", "%s (declared by the skill; can only narrow permissions)", orNone(s.Tools))
 	}
 	line("needs", "%s", s.Compatibility)
 	line("depends", "%s", strings.Join(s.Dependencies, ", "))
@@ -195,7 +195,7 @@ func (a *app) showPage(s shownSkill, sk metier.Skill) {
 		line("model", "does not see it: disable-model-invocation")
 	}
 	if !sk.UserInvocable {
-		line("people", "not offered it: user-invocable: false")
+		line("users", "cannot call it: user-invocable: false")
 	}
 	t.print(a.Out, "")
 	a.otherFields(front)
@@ -236,7 +236,7 @@ func (a *app) otherFields(front skillmd.Front) {
 		t.add(f.Key, fieldText(f.Value))
 	}
 	if len(t.rows) > 0 {
-		fmt.Fprintln(a.Out, "\nother fields, without authority")
+		fmt.Fprintln(a.Out, "\nother fields (no effect on permissions)")
 		t.print(a.Out, "  ")
 	}
 }

@@ -112,19 +112,19 @@ func (sh *skillIndex) missing(subject string) error {
 	for _, sk := range sh.Snapshot.All() {
 		names = append(names, termtext.Line(sk.Name))
 	}
-	what := "there is no such skill"
+	what := "no skill has this name"
 	if strings.ContainsAny(subject, `/\`) {
-		what = "there is no skill of that name, and nothing at that path"
+		what = "no skill has this name, and nothing exists at this path"
 	}
 	if !engine.OfRoot(subject) && !sh.served {
 		return &metier.Error{Op: "find", Skill: subject, Kind: metier.NotFound, Code: "skill_not_found",
-			Hint: "name the file of its server with --mcp-config; 'metier mcp inspect SERVER' shows it too", Err: errors.New("servers are asked only where they are named")}
+			Hint: "specify the file that lists its server with --mcp-config, or use 'metier mcp inspect SERVER'", Err: errors.New("MCP servers are searched only if you specify them")}
 	}
 	if len(sh.Roots) == 0 {
 		return &metier.Error{Op: "find", Skill: subject, Kind: metier.NotFound, Code: "skill_registry_missing",
-			Hint: "name a folder of skills with --skills-root", Err: errors.New("there is no skills root")}
+			Hint: "specify a skills folder with --skills-root", Err: errors.New("there is no skills root")}
 	}
-	hint := "'metier list --all' shows what there is"
+	hint := "'metier list --all' shows every skill"
 	if path, r, ok := sh.a.engine().Finder().InAgentFolder(subject, sh.Settings.Discover, sh.Workspace, sh.Roots); ok {
 		hint = sh.a.shortPath(path, sh.Workspace) + " is in a folder that is not searched; include it with " + includedBy(r, sh.Settings.Discover)
 	}
@@ -142,5 +142,5 @@ func oneSkill(c *cobra.Command, args []string) error {
 		what = "an empty name"
 	}
 	return &problem{exit: exitUsage, code: "usage", err: errors.New(c.CommandPath() + " needs one skill, not " + what),
-		hint: "name it as 'metier list' does, by its ID, or by the path of its folder"}
+		hint: "specify a name from 'metier list', an ID, or the path to a skill folder"}
 }

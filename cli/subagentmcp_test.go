@@ -98,7 +98,7 @@ func TestAProfileNamesTheToolsOfServersThatASubagentHas(t *testing.T) {
 				t.Error(r)
 			}
 			k.want(0, append([]string{"run", "--dry-run", "--prompt", "Go."}, withServer(profile)...)...)
-			if missing := strings.Contains(k.out.String(), "; not here: mcp__srv__hidden\n"); missing != (profile == "more") {
+			if missing := strings.Contains(k.out.String(), "; missing: mcp__srv__hidden\n"); missing != (profile == "more") {
 				t.Errorf("a dry run says:\n%s", k.out.String())
 			}
 		})

@@ -24,8 +24,8 @@ func (a *app) subagentsCommand() *cobra.Command {
 	var dirs []string
 	c := &cobra.Command{Use: "subagents", GroupID: "setup", Short: "List the subagent profiles that a model can delegate tasks to",
 		Long: `Subagents lists the built-in subagent profiles and the operator's, which override
-built-in profiles with the same name. A run can use the profiles named with
---allow-subagent-profile, or under subagents.allow in the configuration.
+built-in profiles with the same name. A run can use the profiles that are listed
+with --allow-subagent-profile or under subagents.allow in the configuration.
 docs/SUBAGENTS.md describes what a subagent gets and what it returns.`,
 		Example: "  metier subagents\n  metier subagents show browser\n  metier subagents check subagents/painter.yaml\n  metier run --allow-subagent-profile default --prompt \"Compare the two reports\"",
 		Args:    cobra.NoArgs,
@@ -97,7 +97,7 @@ func (a *app) listSubagents(dirs []string) error {
 	if a.json {
 		return a.document(map[string]any{"subagents": all})
 	}
-	t := table{heads: []string{"NAME", "TOOLS", "SCRIPTS", "RUNS THEM IN", "TURNS", "ALLOWED", "DESCRIPTION"}}
+	t := table{heads: []string{"NAME", "TOOLS", "SCRIPTS", "RUNS IN", "TURNS", "ALLOWED", "DESCRIPTION"}}
 	for _, d := range all {
 		scripts, in := "none", ""
 		if len(d.Scripts) > 0 {
@@ -130,7 +130,7 @@ func (a *app) showSubagent(dirs []string, name string) error {
 	t := table{}
 	t.add("profile", d.Name)
 	t.add("description", d.Description)
-	t.add("allowed", map[bool]string{true: "yes, by the configuration", false: "only where --allow-subagent-profile names it"}[d.Allowed])
+	t.add("allowed", map[bool]string{true: "yes, in the configuration", false: "only with --allow-subagent-profile"}[d.Allowed])
 	t.add("skills", orNone(d.Skills))
 	t.add("may load", orNone(d.AllowSkills))
 	t.add("tools", strings.Join(d.Tools, ", "))
@@ -163,7 +163,7 @@ func (a *app) checkSubagent(file string) error {
 	}
 	b, err := namedfile.Read(a.env.Path(file), subagent.MaxFile)
 	if errors.Is(err, os.ErrNotExist) {
-		return &metier.Error{Op: "subagents", Path: file, Kind: metier.NotFound, Code: "not_found", Hint: "give the path of a profile's file", Err: errors.New("there is no such file")}
+		return &metier.Error{Op: "subagents", Path: file, Kind: metier.NotFound, Code: "not_found", Hint: "specify the path to a profile file", Err: errors.New("the file does not exist")}
 	}
 	if err != nil {
 		return bad(namedfile.Cause(err))
@@ -176,7 +176,7 @@ func (a *app) checkSubagent(file string) error {
 		return bad(err)
 	}
 	if want := p.Name + ".yaml"; filepath.Base(file) != want {
-		return bad(fmt.Errorf("the file of the profile %q is named %s", p.Name, want))
+		return bad(fmt.Errorf("the file for the profile %q must be named %s", p.Name, want))
 	}
 	op, err := config.Load(a.env)
 	if err != nil {
@@ -185,7 +185,7 @@ func (a *app) checkSubagent(file string) error {
 	if a.json {
 		return a.document(docOf(engine.KnownProfile{Profile: p, File: a.env.Path(file)}, op))
 	}
-	_, err = fmt.Fprintf(a.Out, "%s is the profile %s: %s, %s\n", oneLine(file), p.Name, plural.Of(len(p.Tools), "tool"), plural.Of(len(p.Scripts), "script"))
+	_, err = fmt.Fprintf(a.Out, "%s is a valid profile, %s: %s, %s\n", oneLine(file), p.Name, plural.Of(len(p.Tools), "tool"), plural.Of(len(p.Scripts), "script"))
 	return err
 }
 
@@ -206,13 +206,13 @@ func (a *app) showDrySubagents(list []engine.PreviewSubagent) {
 			words += "; starts with " + strings.Join(s.Skills, ", ")
 		}
 		if none := slices.Concat(s.MissingSkills, s.MissingTools); len(none) > 0 {
-			words += "; not here: " + strings.Join(none, ", ")
+			words += "; missing: " + strings.Join(none, ", ")
 		}
 		if len(s.Scripts) > 0 {
 			words += "; " + s.ExecutionTarget + " runs " + strings.Join(s.Scripts, ", ")
 		}
 		if len(s.Hosts) > 0 {
-			words += "; reaches " + strings.Join(s.Hosts, ", ")
+			words += "; may reach " + strings.Join(s.Hosts, ", ")
 		}
 		fmt.Fprintf(a.Out, "subagent   %s\n", oneLine(words))
 	}

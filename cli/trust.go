@@ -38,7 +38,7 @@ the skill first: metier show NAME --body.`,
 		Example: "  metier trust table-report\n  metier trust third_party:report --tier project\n  metier trust table-report --revoke", Args: oneSkill,
 		RunE: func(c *cobra.Command, args []string) error {
 			if t := policy.Tier(tier); t != policy.User && t != policy.Project {
-				return wrong("tier_not_given", "tiers that can be given: user, project", "--tier %q cannot be given to a skill", tier)
+				return wrong("tier_not_given", "use user or project", "--tier %q cannot be assigned to a skill", tier)
 			}
 			sh, err := a.openIndex(c.Context(), place)
 			if err != nil {
@@ -76,8 +76,8 @@ func (sh *skillIndex) trust(ctx context.Context, subject string, tier policy.Tie
 	doc.ID, doc.Name, doc.Dir, doc.Root = sk.ID.String(), sk.Name, sk.Dir(), string(sh.rootTier(sk))
 	if doc.Tier = doc.Root; !revoke {
 		if doc.Root != string(policy.ThirdParty) {
-			return doc, wrong("tier_not_given", "nothing has to be done: third_party skills alone are trusted less than those of the user",
-				"skill %q has the tier %s by its root", sk.Name, doc.Root)
+			return doc, wrong("tier_not_given", "no change is needed: only third_party skills are less trusted than the user's skills",
+				"skill %q already has its root's tier, %s", sk.Name, doc.Root)
 		}
 		if sk, err = sh.Snapshot.Index(ctx, sk); err != nil {
 			return doc, err
@@ -124,7 +124,7 @@ func (a *app) showTrusted(doc trustedSkill, revoke bool) {
 	case revoke:
 		fmt.Fprintf(a.Out, "%s is no longer trusted\n", name)
 	default:
-		fmt.Fprintf(a.Out, "%s (%s) counts as %s while its files are %s\n", name, oneLine(doc.ID), doc.Tier, a.short(doc.Tree))
+		fmt.Fprintf(a.Out, "%s (%s) has the tier %s while its files match %s\n", name, oneLine(doc.ID), doc.Tier, a.short(doc.Tree))
 	}
 	a.noteKept(doc.File, doc.Kept)
 }

@@ -29,7 +29,7 @@ including its quirks, and no advice. docs/internal/conformance.md lists the
 differences. With --profile, a skill is valid if it would be loaded under that
 profile.
 
-Exit 0: every skill is valid. 1: one is not. 4: a path does not exist.`,
+Exit 0: every skill is valid. 1: at least one is not. 4: a path does not exist.`,
 		Example: "  metier validate .agents/skills/*\n  metier validate --reference my-skill\n  metier validate --profile agent-runtime my-skill\n  metier validate --format sarif skills/* > skills.sarif",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -39,7 +39,7 @@ Exit 0: every skill is valid. 1: one is not. 4: a path does not exist.`,
 			judge := func(p string) folder.Verdict { return folder.Validate(a.Dir, p, a.has) }
 			switch {
 			case ref && profile != "":
-				return wrong("usage", "leave out one of the two", "--reference and --profile exclude each other")
+				return wrong("usage", "omit one of them", "--reference and --profile cannot be combined")
 			case ref:
 				judge = func(p string) folder.Verdict { return folder.ValidateAsReference(a.Dir, p) }
 			case profile != "":
@@ -75,7 +75,7 @@ func (a *app) setFormat(c *cobra.Command, format *string) error {
 	switch *format {
 	case formatText:
 		if a.json {
-			return wrong("usage", "leave out one of the two", "--json and --format text exclude each other")
+			return wrong("usage", "omit one of them", "--json and --format text cannot be combined")
 		}
 	case formatJSON, formatSARIF:
 		a.json = true
@@ -129,7 +129,7 @@ func (a *app) validate(ctx context.Context, paths []string, judge func(path stri
 			hint: "name folders that contain a SKILL.md"}
 	default:
 		return &problem{exit: exitFailed, code: "skill_invalid", err: fmt.Errorf("%s invalid", countOf(bad, len(paths), "skill")), silent: quiet && !a.json,
-			hint: "fix the listed problems; the rules are at https://agentskills.io/specification"}
+			hint: "fix the listed problems; see the rules at https://agentskills.io/specification"}
 	}
 }
 
