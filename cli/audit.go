@@ -24,7 +24,7 @@ import (
 
 func (a *app) auditCommand() *cobra.Command {
 	c := &cobra.Command{Use: "audit", GroupID: "proof", Short: "Verify, print, and replay a run's record",
-		Long: "Check and print a run's record. These commands change nothing.", Args: cobra.NoArgs,
+		Long: "Check and print a run's record. These commands do not change anything.", Args: cobra.NoArgs,
 		RunE: a.help}
 	c.AddCommand(a.auditVerifyCommand(), a.auditShowCommand(), a.auditReplayCommand())
 	return c

@@ -32,7 +32,7 @@ func (a *app) enableCommand() *cobra.Command {
 	c.Use, c.Short = "enable NAME|PATH", "Enable disabled skills"
 	c.Long = `Enable reverses 'metier disable' for all skills with a name, or for one skill by
 its ID or path. It exits with 3 if the skill stays disabled because the operator
-denied it or another state file disables it.`
+denies it or another state file disables it.`
 	c.Example = "  metier enable table-report\n  metier enable project:greet --json"
 	return c
 }

@@ -37,9 +37,10 @@ func (a *app) execCommand() *cobra.Command {
 and keeps a record. It activates the skill, and approves the script and the skill's
 current files. Anything that the operator denied stays denied.
 
-The script's output is passed through. Exit 0: the script succeeded. 1: the script
-failed. 3: policy denied it. 5: a file changed after it was indexed. 6: the
-sandbox cannot provide the required isolation.`,
+The script's output is passed through.
+
+Exit 0: the script succeeded. 1: the script failed. 3: policy denied it. 5: a file
+changed after it was indexed. 6: the sandbox cannot provide the required isolation.`,
 		Example: `  metier exec report scripts/report.py -- --month 2026-11
   metier exec report scripts/report.py --json
   cat data.csv | metier exec report scripts/sum.sh --stdin`,

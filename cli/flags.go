@@ -88,7 +88,7 @@ func (f *subagentFlags) add(fl *pflag.FlagSet) {
 type browserFlags struct{ endpoint, origin, until string }
 
 func (f *browserFlags) add(fl *pflag.FlagSet) {
-	fl.StringVar(&f.endpoint, "browser-endpoint", "", "share a session of the browser at this local DevTools address with subagents: http://127.0.0.1:PORT")
+	fl.StringVar(&f.endpoint, "browser-endpoint", "", "give subagents a session in the browser at this local DevTools address: http://127.0.0.1:PORT")
 	fl.StringVar(&f.origin, "browser-origin", "", "the only origin that the browser session can open: https://app.example")
 	fl.StringVar(&f.until, "browser-until", "", "duration of the browser session, such as 20m, or its end time (default 1h)")
 }

@@ -100,8 +100,8 @@ func (a *app) harnessValidateCommand() *cobra.Command {
 		Long: `Validate checks whether a harness can be loaded and prints the messages of its
 layout's reference validator. HARNESS.md and each skill need a name and a
 description; in v1, a Markdown reference also needs a description. A group without
-a summary file causes a warning, and so does a Markdown file without a description
-in v2.
+a summary file causes a warning. In v2, so does a Markdown file without a
+description.
 
 Errors and warnings go to standard error. Exit 0: the harness is valid, possibly
 with warnings. 1: it is invalid. 4: the folder does not exist.`,
@@ -289,8 +289,8 @@ func (a *app) harnessInitCommand() *cobra.Command {
 	var empty bool
 	c := &cobra.Command{Use: "init DIR", Short: "Create a new harness",
 		Long: `Init creates a valid harness: HARNESS.md, a skill with a script, and a reference,
-each in a group with a summary. With --empty it creates only HARNESS.md, and
-.leaf-detectors in v2. It never overwrites existing files.`,
+each in a group with a summary. With --empty, it creates only HARNESS.md
+and, in v2, .leaf-detectors. It never overwrites existing files.`,
 		Example: "  metier harness init sales-desk\n  metier harness init release-desk --layout v2 --empty", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			l, err := harness.ParseLayout(layout)

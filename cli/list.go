@@ -146,7 +146,7 @@ cut to fit the width. In a pipe, they are complete.`,
 	place.flags(c)
 	place.servers(c)
 	c.Flags().BoolVar(&f.all, "all", false, "also show skills that cannot be used, and why")
-	c.Flags().BoolVar(&f.digests, "digests", false, "with --json: include the digest of every SKILL.md, even of large files")
+	c.Flags().BoolVar(&f.digests, "digests", false, "with --json: include the digest of every SKILL.md, even for large files")
 	c.Flags().BoolVar(&f.verbose, "verbose", false, "print how long it took to search each root, on standard error")
 	f.flags(c)
 	a.completions(c)

@@ -56,7 +56,7 @@ func (a *app) mcpLsCommand() *cobra.Command {
 		Short: "Show the MCP servers that runs use, and whether they answer",
 		Long: `Ls connects to every server in the configuration (mcp:, mcp_config:) and in
 --mcp-config, and shows what each one offers. A project's files, such as
-.mcp.json, are read only if you name them.`,
+.mcp.json, are read only if you specify them.`,
 		Example: "  metier mcp ls\n  metier mcp ls --mcp-config .mcp.json --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return a.mcpLs(c.Context(), files) },

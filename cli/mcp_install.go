@@ -39,9 +39,9 @@ and then adds the entry to that file. The rest of the file stays unchanged.
 Arguments after -- are passed to 'metier mcp'.
 
 With --url, the entry is for a server that is already running
-('metier mcp --http ADDR'). If the server requires a token, --token-env names the
-client's environment variable that holds it. The token itself is never written to
-the file.
+('metier mcp --http ADDR'). If the server requires a token, use --token-env to specify
+the client's environment variable that contains it. The token itself is never
+written to the file.
 
 Clients: ` + strings.Join(names, ", ") + ".",
 		Example: `  metier mcp install claude-code
@@ -66,9 +66,9 @@ Clients: ` + strings.Join(names, ", ") + ".",
 	fl := c.Flags()
 	fl.StringVar(&f.name, "as", "skills", "name of the server in the client's configuration")
 	fl.StringVar(&f.url, "url", "", "address of a running server, such as http://127.0.0.1:8931/mcp")
-	fl.StringVar(&f.tokenEnv, "token-env", "", "with --url: environment variable that holds the client's token")
+	fl.StringVar(&f.tokenEnv, "token-env", "", "with --url: environment variable that contains the client's token")
 	fl.BoolVar(&f.project, "project", false, "use the project's configuration file instead of the user's")
-	fl.BoolVar(&f.write, "write", false, "write the entry into the file, after asking for confirmation")
+	fl.BoolVar(&f.write, "write", false, "write the entry to the file, after asking for confirmation")
 	fl.BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
 	return c
 }

@@ -179,7 +179,7 @@ const widest = 32
 
 func (a *app) profileDiffCommand() *cobra.Command {
 	c := &cobra.Command{Use: "diff [A] B", Short: "Print the settings that differ between two profiles",
-		Long:    "Diff prints the settings that differ between two profiles.\nThe default for A is the profile named default.",
+		Long:    "Diff prints the settings that differ between two profiles. If A is omitted, it\ncompares B with the profile named default.",
 		Example: "  metier profile diff cf-harness\n  metier profile diff keen cf-harness", Args: cobra.RangeArgs(1, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {

@@ -110,7 +110,7 @@ func oneRun(c *cobra.Command, args []string) error {
 
 func (a *app) runsCommand() *cobra.Command {
 	c := &cobra.Command{Use: "runs", GroupID: "proof", Short: "List, show, export, and answer recorded runs",
-		Long: "Read the records of 'metier run', and answer the questions that runs are waiting on. Only\napprove, deny, answer RUN yes|no, and approvals --revoke change anything.", Args: cobra.NoArgs,
+		Long: "Read the records of 'metier run', and answer the questions that runs are waiting\non. Only approve, deny, answer RUN yes|no, and approvals --revoke change anything.", Args: cobra.NoArgs,
 		RunE: a.help}
 	c.AddCommand(a.runsListCommand(), a.runsStatsCommand(), a.runsShowCommand(), a.runsExportCommand(), a.runsAnswerCommand(), a.runsApproveCommand(), a.runsDenyCommand(), a.runsApprovalsCommand())
 	return c

@@ -15,9 +15,9 @@ import (
 func (a *app) runsApprovalsCommand() *cobra.Command {
 	var revoke []string
 	c := &cobra.Command{Use: "approvals", Short: "List or revoke permanent script approvals",
-		Long: `Approvals lists the approvals with scope always. Each applies to one script, until
-one of the skill's files, the isolation, or the network access changes. They are
-stored in approvals.json in metier's state folder. Revoking an approval does not
+		Long: `Approvals lists the approvals with the scope always. Each applies to one script
+until one of the skill's files, the isolation, or the network access changes. They
+are stored in approvals.json in metier's state folder. Revoking an approval does not
 affect the run in which it was given.`,
 		Example: "  metier runs approvals\n  metier runs approvals --revoke q-e33acb2b6745dced\n  metier runs approvals --revoke report --json", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

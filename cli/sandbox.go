@@ -41,7 +41,8 @@ func (a *app) sandboxProbeCommand() *cobra.Command {
 		Short: "Show what isolation this machine provides, and what is missing",
 		Long: `Probe tries each sandbox and prints the isolation level that it provides: L0
 (none), L1 (filtered), L2 (separated from the host), or L3 (with its own kernel).
-It exits with 6 if the default sandbox cannot run programs at L2.`,
+
+Exit 6: the default sandbox cannot run programs at L2.`,
 		Example: "  metier sandbox probe\n  metier sandbox probe --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return a.sandboxProbe(c.Context()) },

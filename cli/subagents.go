@@ -31,7 +31,7 @@ docs/SUBAGENTS.md describes what a subagent gets and what it returns.`,
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return a.listSubagents(dirs) }}
 	c.PersistentFlags().StringArrayVar(&dirs, "subagent-profiles", nil, "folder with more subagent profiles, as NAME.yaml files (repeatable)")
-	show := &cobra.Command{Use: "show NAME", Short: "Show what a subagent with a profile may do",
+	show := &cobra.Command{Use: "show NAME", Short: "Show what subagents with this profile may do",
 		Example: "  metier subagents show browser\n  metier subagents show author --json", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return a.showSubagent(dirs, args[0]) }}
 	check := &cobra.Command{Use: "check FILE", Short: "Validate a profile file",

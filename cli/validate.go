@@ -24,7 +24,7 @@ also prints warnings (broken links) and advice (descriptions that do not say whe
 to use the skill, scripts that nothing on this machine can run). These do not make
 a skill invalid.
 
-With --reference, it gives exactly the results and messages of skills-ref,
+With --reference, it prints exactly the results and messages of skills-ref,
 including its quirks, and no advice. docs/internal/conformance.md lists the
 differences. With --profile, a skill is valid if it would be loaded under that
 profile.

@@ -2,7 +2,7 @@ package errorcodes
 
 var requests = []Code{
 	{"usage", "invalid", "The command or a request field was used incorrectly.", "See the command's help."},
-	{"failed", "", "The command failed without a more specific code.", "Read the message."},
+	{"failed", "", "The command failed, and no more specific code applies.", "Read the message."},
 	{"interrupted", "", "A signal or the caller interrupted the work.", "Try again, or resume the run."},
 	{"path_missing", "", "A specified path does not exist.", "Check the path."},
 	{"not_found", "not_found", "The file, folder, or other item with this name does not exist.", "Check the name."},
