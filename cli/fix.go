@@ -71,7 +71,7 @@ func (a *app) fix(ctx context.Context, paths []string, write bool) error {
 			hint: "fix the listed problems by hand; their meaning cannot be determined automatically"}
 	case missing > 0:
 		return &problem{exit: exitNotFound, code: "path_missing", err: fmt.Errorf("%s missing", countOf(missing, len(paths), "path")),
-			hint: "name folders that contain a SKILL.md"}
+			hint: "specify folders that contain a SKILL.md"}
 	}
 	return nil
 }

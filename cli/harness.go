@@ -306,7 +306,7 @@ and, in v2, .leaf-detectors. It never overwrites existing files.`,
 			case errors.Is(err, harness.ErrThere):
 				return &problem{exit: exitFailed, code: "harness_exists", err: fmt.Errorf("nothing was written to %s: %w", shown, err), hint: "choose another folder"}
 			case err != nil:
-				return &problem{exit: exitFailed, code: "harness_not_written", err: fmt.Errorf("%s is not written: %w", shown, err), hint: "choose a writable folder"}
+				return &problem{exit: exitFailed, code: "harness_not_written", err: fmt.Errorf("%s was not written: %w", shown, err), hint: "choose a writable folder"}
 			}
 			if a.json {
 				return a.document(map[string]any{"dir": shown, "files": files})

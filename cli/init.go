@@ -51,7 +51,7 @@ func nameHint(name string) string {
 }
 
 func notMade(file string, err error) error {
-	p := &problem{exit: exitFailed, code: "skill_not_written", err: fmt.Errorf("%s is not written: %w", file, err),
+	p := &problem{exit: exitFailed, code: "skill_not_written", err: fmt.Errorf("%s was not written: %w", file, err),
 		hint: "choose another name, or a writable folder with --dir"}
 	if errors.Is(err, folder.ErrExists) {
 		p.code, p.hint = "skill_exists", "choose another name, or another folder with --dir"

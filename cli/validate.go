@@ -126,7 +126,7 @@ func (a *app) validate(ctx context.Context, paths []string, judge func(path stri
 		return nil
 	case invalid == 0:
 		return &problem{exit: exitNotFound, code: "path_missing", err: fmt.Errorf("%s missing", countOf(missing, len(paths), "path")),
-			hint: "name folders that contain a SKILL.md"}
+			hint: "specify folders that contain a SKILL.md"}
 	default:
 		return &problem{exit: exitFailed, code: "skill_invalid", err: fmt.Errorf("%s invalid", countOf(bad, len(paths), "skill")), silent: quiet && !a.json,
 			hint: "fix the listed problems; see the rules at https://agentskills.io/specification"}
