@@ -95,7 +95,7 @@ func (g *gitConfig) obeyed(top string) []string {
 		if !filepath.IsAbs(p) {
 			p = filepath.Join(top, p)
 		}
-		out = append(append(out, p), linksIn(p)...)
+		out = append(append(out, p), linksIn(p, 3)...)
 	}
 	return out
 }
@@ -112,19 +112,23 @@ func obeyed(top string, env config.Env) (out []string, partial bool) {
 	for _, dir := range dirs {
 		g.read(filepath.Join(dir, "config"), 0)
 		g.read(filepath.Join(dir, "config.worktree"), 0)
-		for _, folder := range []string{dir, filepath.Join(dir, "info"), filepath.Join(dir, "hooks")} {
-			out = append(out, linksIn(folder)...)
+		out = append(out, linksIn(filepath.Join(dir, "hooks"), 3)...)
+		for _, folder := range []string{dir, filepath.Join(dir, "info")} {
+			out = append(out, linksIn(folder, 1)...)
 		}
 	}
 	return append(out, g.obeyed(top)...), g.partial
 }
 
-// linksIn returns the symbolic links in a folder.
-func linksIn(folder string) (out []string) {
+// linksIn returns the symbolic links in a folder, and in those below to a depth.
+func linksIn(folder string, depth int) (out []string) {
 	entries, _ := os.ReadDir(folder) // none: nothing there leads elsewhere
 	for _, e := range entries {
+		p := filepath.Join(folder, e.Name())
 		if e.Type()&os.ModeSymlink != 0 {
-			out = append(out, filepath.Join(folder, e.Name()))
+			out = append(out, p)
+		} else if e.IsDir() && depth > 1 {
+			out = append(out, linksIn(p, depth-1)...)
 		}
 	}
 	return out

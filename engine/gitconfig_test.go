@@ -50,7 +50,7 @@ func protectedIn(t *testing.T, files map[string]string, links map[string]string,
 	}
 	env := append([]string{"HOME=" + filepath.Join(top, "HOME"), "XDG_CONFIG_HOME=" + filepath.Join(top, "XDG"), "GIT_CONFIG_SYSTEM=" + os.DevNull}, environ...)
 	e := New(config.NewEnv(env, filepath.Join(top, "ws")), Options{})
-	l := Launch{Workspace: filepath.Join(top, "ws")}
+	l := Launch{Workspace: filepath.Join(top, "ws"), Tools: []string{settings.ToolBash}}
 	p := e.protected(l, config.Operator{}, settings.Discover{MaxDirs: 100}, nil)
 	return e.sandboxed(l, protection{paths: p.paths}, nil).ReadOnly, p.partial
 }
@@ -77,6 +77,12 @@ func TestProtected_FollowsGitsConfiguration(t *testing.T) {
 		"GIT_CONFIG_GLOBAL":           {files: map[string]string{"HOME/other": core + "hk\n"}, environ: []string{"GIT_CONFIG_GLOBAL=HOME/other"}, want: "hk"},
 		"below the home folder":       {files: map[string]string{"HOME/.gitconfig": core + "~/link/hk\n"}, links: map[string]string{"HOME/link": "."}, want: "hk"},
 		"a link to the configuration": {files: map[string]string{"dotfiles/gitconfig": ""}, links: map[string]string{"HOME/.gitconfig": "dotfiles/gitconfig"}, want: "dotfiles/gitconfig"},
+		"a worktree":                  {files: map[string]string{".git/worktrees/wt/gitdir": "WS/wt/.git\n", "wt/a": ""}, want: "wt/.git"},
+		"a worktree's hooks":          {files: map[string]string{".git/config": core + "hk\n", ".git/worktrees/wt/gitdir": "../../../wt/.git\n", ".git/worktrees/wt/commondir": "../..\n", "wt/.git": "gitdir: WS/.git/worktrees/wt\n"}, want: "wt/hk"},
+		"a clone":                     {files: map[string]string{"a/b/.git/config": ""}, want: "a/b/.git"},
+		"a clone's hooks":             {files: map[string]string{"a/b/.git/config": core + "hk\n"}, want: "a/b/hk"},
+		"a bare clone":                {files: map[string]string{"a.git/HEAD": "", "a.git/objects/x": "", "a.git/config": ""}, want: "a.git/config"},
+		"a link in a folder of hooks": {files: map[string]string{".git/hooks/_/a": "", "tools/a": ""}, links: map[string]string{".git/hooks/_/b": "tools/a"}, want: "tools/a"},
 		"a bare repository's":         {files: map[string]string{"HEAD": "", "objects/x": "", "config": core + "hk\n"}, want: "hk"},
 	} {
 		if got, _ := protectedIn(t, c.files, c.links, c.environ...); !slices.Contains(got, c.want) {
@@ -92,5 +98,20 @@ func TestProtected_ReportsGitConfigurationThatIsTooLarge(t *testing.T) {
 	}
 	if _, partial := protectedIn(t, map[string]string{".git/config": ""}, nil, "GIT_CONFIG_GLOBAL="+os.DevNull); partial {
 		t.Error("a device counts as a configuration that is not read")
+	}
+}
+
+func TestProtected_ReportsFoldersThatAreNotSearched(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "a", "b", ".git"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	e := New(config.NewEnv([]string{"HOME=" + t.TempDir()}, dir), Options{})
+	l := Launch{Workspace: dir, Tools: []string{settings.ToolBash}}
+	for most, unsearched := range map[int]bool{2: true, 3: false} {
+		if got := e.protected(l, config.Operator{}, settings.Discover{MaxDirs: most}, nil).unsearched; got != unsearched {
+			t.Errorf("with at most %d folders: unsearched %v", most, got)
+		}
 	}
 }

@@ -23,8 +23,8 @@ const (
 )
 
 // repositories returns the git metadata that git uses in the repository of a folder: the folders
-// that a .git file names, and the .git of each submodule, whether it exists or not. git started in
-// the top folder also runs in these. If the folder itself is a repository, its configuration and
+// that a .git file names, and the .git of each submodule, whether it exists or not, and of each
+// linked worktree. git started in the top folder also runs in these. If the folder itself is a repository, its configuration and
 // hooks count; so do those that a configuration names, including the user's. partial reports that
 // there are more.
 func repositories(dir string, env config.Env) (out []string, partial bool) {
@@ -46,9 +46,13 @@ func repositories(dir string, env config.Env) (out []string, partial bool) {
 			return out, user.partial
 		}
 	}
-	left := mostLinked
+	left, seen := mostLinked, map[string]bool{}
 	var visit func(top string, depth int)
 	visit = func(top string, depth int) {
+		if seen[top] {
+			return
+		}
+		seen[top] = true
 		paths, unread := obeyed(top, env)
 		out = append(out, paths...)
 		names, whole := submodules(gitDir(top))
@@ -62,9 +66,33 @@ func repositories(dir string, env config.Env) (out []string, partial bool) {
 			out = append(append(out, filepath.Join(sub, ".git")), gitFolders(sub)...)
 			visit(sub, depth+1)
 		}
+		for _, tree := range worktrees(top) {
+			out = append(append(out, filepath.Join(tree, ".git")), gitFolders(tree)...)
+			visit(tree, depth+1)
+		}
 	}
 	visit(top, 0)
 	return out, partial
+}
+
+// worktrees returns the linked worktrees of a repository.
+func worktrees(top string) (out []string) {
+	for _, dir := range append(gitFolders(top), filepath.Join(top, ".git")) {
+		entries, _ := os.ReadDir(filepath.Join(dir, "worktrees")) // none: there are no worktrees
+		for _, e := range entries {
+			at := filepath.Join(dir, "worktrees", e.Name())
+			b, err := readGit(filepath.Join(at, "gitdir"), 4<<10)
+			p := filepath.FromSlash(strings.TrimRight(string(b), "\r\n"))
+			if err != nil || p == "" {
+				continue
+			}
+			if !filepath.IsAbs(p) {
+				p = filepath.Join(at, p)
+			}
+			out = append(out, filepath.Dir(p))
+		}
+	}
+	return out
 }
 
 // isRepository reports whether git takes the folder itself for a repository.

@@ -131,6 +131,10 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, sk
 		}
 		p.partial = p.partial || partial
 	}
+	if l.changes() {
+		paths, whole := skills.nested(l.Workspace, s.MaxDirs, e.Env)
+		out, p.unsearched = append(out, paths...), !whole
+	}
 	p.paths = out
 	return p
 }
@@ -139,6 +143,8 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, sk
 type protection struct {
 	paths   []string
 	partial bool // there are more, so programs cannot write to the workspace at all
+
+	unsearched bool // the workspace may contain more git repositories
 }
 
 // ownPrograms returns the programs that run outside of the sandbox: that of this process, the one

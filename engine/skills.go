@@ -25,6 +25,8 @@ type Skills struct {
 	mu    sync.Mutex
 	first map[string]*alike // by digest of settings, grants, and view
 	links map[string]links  // see linked
+
+	repositories map[string]links // see nested
 }
 
 // Skills lists the skills of a plan once, for all runs whose plan gets them with [Plan.WithSkills].

@@ -11,6 +11,7 @@ import (
 	"metier/config"
 	"metier/internal/confine"
 	"metier/sandbox"
+	"metier/settings"
 	"metier/skillroots"
 )
 
@@ -60,7 +61,7 @@ func (e *Engine) SandboxFolder(ctx context.Context, dir string) (*sandbox.Worksp
 	if err != nil {
 		return nil, err
 	}
-	l := Launch{Workspace: ws}
+	l := Launch{Workspace: ws, Tools: []string{settings.ToolBash}}
 	for _, c := range op.Skills {
 		l.Roots = append(l.Roots, skillroots.Root{Path: c.Path})
 	}
