@@ -15,8 +15,8 @@ import (
 	"metier/event"
 	"metier/filetool"
 	"metier/harness"
+	"metier/internal/agentdirs"
 	"metier/internal/confine"
-	"metier/mcp/install"
 	"metier/policy"
 	"metier/record"
 	"metier/settings"
@@ -126,7 +126,7 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, sk
 	for _, dir := range e.projectDirs(l.Workspace, l.Cwd) {
 		paths, partial := repositories(dir, e.Env)
 		out = append(append(out, filepath.Join(dir, harness.File)), paths...)
-		for _, f := range install.ProjectFiles() {
+		for _, f := range agentdirs.MCPFiles() {
 			out = append(out, filepath.Join(dir, filepath.FromSlash(f)))
 		}
 		p.partial = p.partial || partial

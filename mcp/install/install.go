@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
 
 	"metier"
+	"metier/internal/agentdirs"
 	"metier/internal/jsonedit"
 	"metier/internal/rootfile"
 )
@@ -22,7 +22,6 @@ import (
 type Client struct {
 	Name, Title string
 	user        []string // its file below the home
-	project     []string // its file in a workspace; nil: it has none
 	member      string   // of the file, in which entries stand by name; "": TOML, as a table of mcp_servers
 	bearer      string   // how it writes the Authorization of a token that the environment variable %s holds; "": TOML has a field for it
 	entry       func(Server) any
@@ -112,23 +111,13 @@ func Clients() []Client {
 		code = []string{"AppData", "Roaming", "Code", "User", "mcp.json"}
 	}
 	return []Client{
-		{"claude-code", "Claude Code", []string{".claude.json"}, []string{".mcp.json"}, "mcpServers", "Bearer ${%s}", typedEntry},
-		{"codex", "Codex", []string{".codex", "config.toml"}, nil, "", "", nil},
-		{"cursor", "Cursor", []string{".cursor", "mcp.json"}, []string{".cursor", "mcp.json"}, "mcpServers", "Bearer ${env:%s}", plainEntry},
-		{"gemini", "Gemini CLI", []string{".gemini", "settings.json"}, []string{".gemini", "settings.json"}, "mcpServers", "Bearer ${%s}", geminiEntry},
-		{"opencode", "opencode", []string{".config", "opencode", "opencode.json"}, []string{"opencode.json"}, "mcp", "Bearer {env:%s}", opencodeEntry},
-		{"vscode", "VS Code", code, []string{".vscode", "mcp.json"}, "servers", "Bearer ${env:%s}", typedEntry},
+		{"claude-code", "Claude Code", []string{".claude.json"}, "mcpServers", "Bearer ${%s}", typedEntry},
+		{"codex", "Codex", []string{".codex", "config.toml"}, "", "", nil},
+		{"cursor", "Cursor", []string{".cursor", "mcp.json"}, "mcpServers", "Bearer ${env:%s}", plainEntry},
+		{"gemini", "Gemini CLI", []string{".gemini", "settings.json"}, "mcpServers", "Bearer ${%s}", geminiEntry},
+		{"opencode", "opencode", []string{".config", "opencode", "opencode.json"}, "mcp", "Bearer {env:%s}", opencodeEntry},
+		{"vscode", "VS Code", code, "servers", "Bearer ${env:%s}", typedEntry},
 	}
-}
-
-// ProjectFiles lists the files in a project, as slash-separated paths, in which clients find servers.
-func ProjectFiles() (out []string) {
-	for _, c := range Clients() {
-		if c.project != nil {
-			out = append(out, path.Join(c.project...))
-		}
-	}
-	return out
 }
 
 // File returns the path of the client's file, below the home or in a project.
@@ -138,10 +127,10 @@ func (m Client) File(home, project string, inProject bool) (string, error) {
 		return "", metier.Errorf(metier.Invalid, "home_unset", "set HOME, or install for the project", "the file of %s is in the home folder, and HOME is not set", m.Title)
 	case !inProject:
 		return filepath.Join(append([]string{home}, m.user...)...), nil
-	case m.project == nil:
+	case agentdirs.MCPFile(m.Name) == "":
 		return "", metier.Errorf(metier.Invalid, "usage", "install for the user", "%s has no configuration file for a project", m.Title)
 	}
-	return filepath.Join(append([]string{project}, m.project...)...), nil
+	return filepath.Join(project, filepath.FromSlash(agentdirs.MCPFile(m.Name))), nil
 }
 
 // Entry returns what a file holds that has nothing but the entry: its text and, unless it
@@ -221,7 +210,7 @@ func (m Client) folder(file, in string, inProject bool) (*os.Root, string, error
 		return nil, "", err
 	}
 	defer project.Close()
-	dir := filepath.Dir(filepath.Join(m.project...))
+	dir := filepath.Dir(filepath.FromSlash(agentdirs.MCPFile(m.Name)))
 	if err := project.MkdirAll(dir, 0o755); err != nil {
 		return nil, "", fmt.Errorf("a link may lead out of the project: %w", err)
 	}
