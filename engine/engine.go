@@ -33,6 +33,7 @@ type Engine struct {
 
 	unlisted sync.Once // a list of projects that cannot be read was reported
 	watch    watchers
+	repos    repos
 }
 
 // Options configure an engine. The zero value is ready to use.

@@ -29,13 +29,10 @@ const (
 // there are more.
 func repositories(dir string, env config.Env) (out []string, partial bool) {
 	user := userGitConfig(env)
-	out = append(gitFolders(dir), user.obeyed(dir)...)
+	out, partial = append(gitFolders(dir), user.obeyed(dir)...), user.partial
 	if isRepository(dir) {
-		user.read(filepath.Join(dir, "config"), 0)
-		out = append(out, user.obeyed(dir)...)
-		for _, name := range []string{"HEAD", "config", "config.worktree", "commondir", "hooks", "info"} {
-			out = append(out, filepath.Join(dir, name))
-		}
+		paths, unread := ofBareRepository(dir, env)
+		out, partial = append(out, paths...), partial || unread
 	}
 	top := dir
 	for {
@@ -43,7 +40,7 @@ func repositories(dir string, env config.Env) (out []string, partial bool) {
 			break
 		}
 		if top = filepath.Dir(top); top == filepath.Dir(top) {
-			return out, user.partial
+			return out, partial
 		}
 	}
 	left, seen := mostLinked, map[string]bool{}
@@ -73,6 +70,17 @@ func repositories(dir string, env config.Env) (out []string, partial bool) {
 	}
 	visit(top, 0)
 	return out, partial
+}
+
+// ofBareRepository returns what git obeys in a folder that is a repository itself.
+func ofBareRepository(dir string, env config.Env) (out []string, partial bool) {
+	g := userGitConfig(env)
+	g.read(filepath.Join(dir, "config"), 0)
+	out = g.obeyed(dir)
+	for _, name := range []string{"HEAD", "config", "config.worktree", "commondir", "hooks", "info"} {
+		out = append(out, filepath.Join(dir, name))
+	}
+	return out, g.partial
 }
 
 // worktrees returns the linked worktrees of a repository.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 
@@ -176,10 +177,16 @@ type reported struct {
 // Run implements [sandbox.Sandbox].
 func (s reported) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
 	res, err := s.Sandbox.Run(ctx, j)
+	if j.Workspace != nil {
+		s.run.e.repos.created(j.Workspace.Host, res.Repositories)
+	}
 	for _, q := range res.Quarantined {
 		text := "a program created or removed " + termtext.Line(q.Path) + ", which is protected, and was ended"
 		if q.Replaced {
 			text = termtext.Line(q.Path) + ", which is protected, was replaced or removed while a program ran, which could then reach what is there; the program was ended"
+		}
+		if q.Unsafe != "" {
+			text = "a program created the git repository " + termtext.Line(path.Dir(q.Path)) + ", which could make git run a program: " + termtext.Line(q.Unsafe)
 		}
 		if q.To != "" {
 			text += "; what was there is " + termtext.Line(q.To) + " now: check it, and rename it if it is yours"
@@ -201,6 +208,10 @@ func (e *Engine) noteMoved(moved []quarantine.Moved) {
 			continue
 		case m.Kept:
 			e.o.Notify(Notice{CodeMoved, Warning, fmt.Sprintf("%s appeared after a run in that workspace was killed; it stays. Remove it if you did not create it.", termtext.Line(p))})
+			continue
+		case m.Unsafe != "":
+			e.o.Notify(Notice{CodeMoved, Warning, fmt.Sprintf("a program created a git repository at %s, which could make git run a program (%s), while its run was killed; its .git is %s now. Check it, and rename it if it is yours.",
+				termtext.Line(filepath.Dir(p)), termtext.Line(m.Unsafe), termtext.Line(filepath.Join(m.Workspace, filepath.FromSlash(m.To))))})
 			continue
 		case m.To == "":
 			e.o.Notify(Notice{CodeMoved, Warning, fmt.Sprintf("a program removed the link %s while its run was killed or stopped; it has been made again", termtext.Line(p))})

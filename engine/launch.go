@@ -132,8 +132,12 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, sk
 		p.partial = p.partial || partial
 	}
 	if l.changes() {
-		paths, whole := skills.nested(l.Workspace, s.MaxDirs, e.Env)
-		out, p.unsearched = append(out, paths...), !whole
+		dirs, whole := e.repos.find(l.Workspace, s.MaxDirs)
+		for _, dir := range dirs {
+			paths, unread := nestedRepository(filepath.Join(l.Workspace, filepath.FromSlash(dir)), e.Env)
+			out, whole = append(out, paths...), whole && !unread
+		}
+		p.repositories, p.unsearched = dirs, !whole
 	}
 	p.paths = out
 	return p
@@ -144,7 +148,8 @@ type protection struct {
 	paths   []string
 	partial bool // there are more, so programs cannot write to the workspace at all
 
-	unsearched bool // the workspace may contain more git repositories
+	repositories []string // below the workspace, as slash paths, without those that programs created
+	unsearched   bool     // there may be more
 }
 
 // ownPrograms returns the programs that run outside of the sandbox: that of this process, the one

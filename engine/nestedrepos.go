@@ -1,62 +1,68 @@
 package engine
 
 import (
-	"os"
 	"path/filepath"
+	"sync"
 
 	"metier/config"
+	"metier/internal/gitrepos"
 	"metier/policy"
+	"metier/sandbox"
+	"metier/sandbox/quarantine"
 )
 
-// nestedRepositories returns the git metadata in the repositories below a workspace, such as clones,
-// worktrees, and bare repositories. most limits how many folders are read; whole reports whether it
-// was enough. Folders named node_modules are not searched.
-func nestedRepositories(workspace string, most int, env config.Env) (out []string, whole bool) {
-	left, whole := []string{workspace}, true
-	for read := 0; len(left) > 0; read++ {
-		if read == most {
-			return out, false
-		}
-		dir := left[len(left)-1]
-		left = left[:len(left)-1]
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			continue // no program of the user's reads it either
-		}
-		names := map[string]bool{}
-		for _, e := range entries {
-			switch names[e.Name()] = true; {
-			case !e.IsDir(), e.Name() == ".git", e.Name() == ".metier", e.Name() == "node_modules":
-			default:
-				left = append(left, filepath.Join(dir, e.Name()))
-			}
-		}
-		bare := names["HEAD"] && (names["objects"] || names["commondir"])
-		if dir != workspace && (names[".git"] || bare) {
-			paths, partial := repositories(dir, env)
-			out, whole = append(append(out, filepath.Join(dir, ".git")), paths...), whole && !partial
-		}
-	}
-	return out, whole
+// repos are the git repositories in workspaces.
+type repos struct {
+	finder gitrepos.Finder
+
+	mu         sync.Mutex
+	ofPrograms map[string]bool // folders of those that programs created, which stay writable for programs
 }
 
-// nested is what nestedRepositories returns, as it was when the run or the list of skills started.
-// Finding it again before each program would take too long.
-func (s *Skills) nested(workspace string, most int, env config.Env) ([]string, bool) {
-	if s == nil {
-		return nestedRepositories(workspace, most, env)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l, known := s.repositories[workspace]
-	if !known {
-		l.paths, l.whole = nestedRepositories(workspace, most, env)
-		if s.repositories == nil {
-			s.repositories = map[string]links{}
+// quarantined returns a sandbox that protects paths which the given one cannot.
+func (e *Engine) quarantined(s sandbox.Sandbox) *quarantine.Sandbox {
+	q := quarantine.New(s, e.journal())
+	q.Finder = &e.repos.finder
+	return q
+}
+
+// find returns the folders of repositories below a workspace that programs did not create, as slash
+// paths. It is never nil. whole reports whether most folders were enough.
+func (r *repos) find(workspace string, most int) (dirs []string, whole bool) {
+	found, whole := r.finder.Find(workspace, most)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	dirs = []string{}
+	for _, p := range found {
+		if !r.ofPrograms[filepath.Join(workspace, filepath.FromSlash(p))] {
+			dirs = append(dirs, p)
 		}
-		s.repositories[workspace] = l
 	}
-	return l.paths, l.whole
+	return dirs, whole
+}
+
+// created notes repositories that a program created.
+func (r *repos) created(workspace string, dirs []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range dirs {
+		if r.ofPrograms == nil {
+			r.ofPrograms = map[string]bool{}
+		}
+		r.ofPrograms[filepath.Join(workspace, filepath.FromSlash(p))] = true
+	}
+}
+
+// nestedRepository returns the git metadata of a repository in the workspace. Its submodules are
+// repositories of their own.
+func nestedRepository(dir string, env config.Env) (out []string, unread bool) {
+	out, unread = obeyed(dir, env)
+	out = append(append(out, filepath.Join(dir, ".git")), gitFolders(dir)...)
+	if isRepository(dir) {
+		paths, partial := ofBareRepository(dir, env)
+		out, unread = append(out, paths...), unread || partial
+	}
+	return out, unread
 }
 
 // changes reports whether a tool of the launch can change files.

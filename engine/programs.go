@@ -19,7 +19,6 @@ import (
 	"metier/sandbox"
 	"metier/sandbox/gvisor"
 	"metier/sandbox/native"
-	"metier/sandbox/quarantine"
 	"metier/sandbox/unconfined"
 	"metier/settings"
 )
@@ -65,10 +64,10 @@ func (e *Engine) OpenSandbox(name string, op config.Operator) (sandbox.Sandbox, 
 			return nil, false, metier.Errorf(metier.Invalid, "runsc_unset", "set sandbox.runsc in the configuration to the path of gVisor's runsc", "no runsc is configured")
 		}
 		s, err := gvisor.New(gvisor.Options{Path: op.Sandbox.Runsc, Platform: op.Sandbox.Platform, Visible: op.Sandbox.Visible, Log: e.Logger()})
-		return quarantine.New(s, e.journal()), false, err
+		return e.quarantined(s), false, err
 	case BackendNative:
 		s, err := native.New(&native.Options{Visible: op.Sandbox.Visible, Log: e.Logger()})
-		return quarantine.New(s, e.journal()), false, err
+		return e.quarantined(s), false, err
 	}
 	return nil, false, metier.Errorf(metier.Invalid, "usage", "sandboxes: "+strings.Join(Backends(), ", "), "there is no sandbox %q", name)
 }
@@ -215,7 +214,7 @@ func (r *Run) current() *sandbox.Workspace {
 // and secrets appear empty. All of .git is protected: besides hooks and config, a commondir and an
 // index can also make git run commands.
 func (e *Engine) sandboxed(l Launch, p protection, secrets []config.Secret) *sandbox.Workspace {
-	w := &sandbox.Workspace{Host: l.Workspace, Writable: l.skillsAround() == "" && !p.partial}
+	w := &sandbox.Workspace{Host: l.Workspace, Writable: l.skillsAround() == "" && !p.partial, Repositories: p.repositories}
 	links := ways{}
 	add := func(list *[]string, p string) { *list = append(*list, links.inWorkspace(l.Workspace, p)...) }
 	readOnly, hidden := e.guarded(l.Workspace, l.Cwd)

@@ -26,7 +26,6 @@ import (
 	"metier/record"
 	"metier/run"
 	"metier/sandbox"
-	"metier/sandbox/quarantine"
 	"metier/settings"
 )
 
@@ -150,7 +149,7 @@ func (r *Run) openSandbox() (err error) {
 		if r.custom.Sandbox == nil {
 			return metier.Fieldf(metier.Invalid, "ResumeOptions.Custom", "sandbox_custom", "resume it from the program that started it", "the run used a sandbox of the program that started it")
 		}
-		r.sandbox = quarantine.New(borrowed{r.custom.Sandbox}, r.e.journal())
+		r.sandbox = r.e.quarantined(borrowed{r.custom.Sandbox})
 		r.owned = append(r.owned, r.sandbox)
 		return nil
 	}

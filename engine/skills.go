@@ -25,8 +25,6 @@ type Skills struct {
 	mu    sync.Mutex
 	first map[string]*alike // by digest of settings, grants, and view
 	links map[string]links  // see linked
-
-	repositories map[string]links // see nested
 }
 
 // Skills lists the skills of a plan once, for all runs whose plan gets them with [Plan.WithSkills].

@@ -3,6 +3,7 @@ package exectool
 import (
 	"encoding/json"
 	"fmt"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -41,6 +42,7 @@ type Quarantined struct {
 	Path     string `json:"path"`
 	To       string `json:"to,omitempty"`
 	Replaced bool   `json:"replaced,omitempty"`
+	Unsafe   string `json:"unsafe,omitempty"` // why git could run a program that a created repository names
 }
 
 // Ended describes how the program ended, as a phrase to follow "the script".
@@ -66,7 +68,12 @@ func (q Quarantined) text() string {
 	if q.Replaced {
 		s = strconv.Quote(q.Path) + " is protected, and was replaced or removed outside of the sandbox while a program ran, which could then reach what is there"
 	}
-	if q.To != "" {
+	if q.Unsafe != "" {
+		s = strconv.Quote(path.Dir(q.Path)) + " is a new git repository that could make git run a program: " + q.Unsafe
+	}
+	if q.To != "" && q.Unsafe != "" {
+		s += "; metier moved its .git to " + strconv.Quote(q.To)
+	} else if q.To != "" {
 		s += "; metier moved it to " + strconv.Quote(q.To)
 	}
 	return s

@@ -155,6 +155,9 @@ type Workspace struct {
 	// also look empty. A backend protects those that exist and rejects links. Package quarantine
 	// handles the rest.
 	ReadOnly, Hidden []string
+	// Repositories are the folders of the git repositories that programs did not create, as slash
+	// paths. Package quarantine checks others after a program. nil: it does not.
+	Repositories []string
 }
 
 // Limits are the resource limits of a job. Zero fields are taken from DefaultLimits.
@@ -221,6 +224,7 @@ type Result struct {
 	MaxRSS                           int64    // bytes of the largest process; 0: unknown
 	Notes                            []string // codes, as in Report
 	Quarantined                      []Quarantined
+	Repositories                     []string // git repositories that programs created and that were kept, as slash paths
 	// Restored are folders of the workspace, above protected paths, whose permissions the program
 	// changed. They have them again.
 	Restored []string
@@ -235,4 +239,7 @@ type Quarantined struct {
 	// program could not reach before.
 	To       string
 	Replaced bool // something was there when the program started
+	// Unsafe is why git could run a program that a created repository names. It is empty for
+	// protected paths.
+	Unsafe string
 }

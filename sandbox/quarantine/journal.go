@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"metier/internal/confine"
+	"metier/internal/gitrepos"
 	"metier/internal/lockfile"
 	"metier/sandbox"
 )
@@ -41,6 +42,8 @@ type noted struct {
 	ID        string `json:"id,omitempty"` // of the folder, see folderID
 	Items     []item `json:"items"`
 	Modes     modes  `json:"modes,omitempty"`
+	// Repositories are those of the workspace, see sandbox.Workspace.
+	Repositories []string `json:"repositories"`
 }
 
 // full returns the host path of an item.
@@ -74,8 +77,8 @@ func (j *Journal) locked(ctx context.Context, do func() error) error {
 	return errors.Join(do(), l.Release())
 }
 
-// register records the items of a guard before the program starts.
-func (j *Journal) register(ctx context.Context, workspace string, items []item, m modes) (e *entry, err error) {
+// register records what a guard guards before the program starts.
+func (j *Journal) register(ctx context.Context, n noted) (e *entry, err error) {
 	if j == nil {
 		return nil, nil
 	}
@@ -92,7 +95,7 @@ func (j *Journal) register(ctx context.Context, workspace string, items []item, 
 		if e.lock, ok, err = lockfile.Try(e.path); err != nil || !ok {
 			return fmt.Errorf("%s cannot be locked: %w", e.path, errors.Join(err, os.Remove(e.path)))
 		}
-		if err := e.add(noted{workspace, folderID(workspace), items, m}); err != nil {
+		if err := e.add(n); err != nil {
 			return errors.Join(err, os.Remove(e.path), e.lock.Release())
 		}
 		return nil
@@ -269,6 +272,16 @@ func (j *Journal) Sweep(ctx context.Context, here string) (moved []Moved, err er
 			return t.Before(info.ModTime().Add(slack)), err
 		})
 		moved, err = append(moved, found...), errors.Join(modesErr, err)
+		if dead != nil { // otherwise, its process checks them
+			_, unsafe, repoErr := newRepositories(&gitrepos.Finder{}, sandbox.Workspace{Host: at, Writable: true, Repositories: n.Repositories}, func(p string) (bool, error) {
+				t, err := born(p)
+				return t.Before(info.ModTime().Add(slack)), err
+			})
+			for _, q := range unsafe {
+				moved = append(moved, Moved{Workspace: at, Quarantined: q})
+			}
+			err = errors.Join(err, repoErr)
+		}
 		if err != nil {
 			moved = append(moved, Moved{Workspace: at, Err: err})
 		}

@@ -32,7 +32,7 @@ const childEnv = "QUARANTINE_CHILD"
 func TestMain(m *testing.M) {
 	if v := os.Getenv(childEnv); v != "" {
 		dir, journal, _ := strings.Cut(v, ":")
-		j := sandbox.Job{Argv: []string{"true"}, Workspace: &sandbox.Workspace{Host: dir, Writable: true, ReadOnly: []string{".agents/skills", ".git", ".claude/skills"}}}
+		j := sandbox.Job{Argv: []string{"true"}, Workspace: &sandbox.Workspace{Host: dir, Writable: true, ReadOnly: []string{".agents/skills", ".git", ".claude/skills"}, Repositories: []string{"own"}}}
 		_, err := quarantine.New(killed{}, quarantine.NewJournal(journal)).Run(context.Background(), j)
 		panic(err)
 	}
@@ -266,5 +266,29 @@ func TestAllAsAnOrdinaryUser(t *testing.T) {
 		"sweep": TestSweep_MovesAsideWhatKilledRunsLeft, "later": TestSweep_KeepsWhatCameLater, "running": TestSweep_LeavesRunningProgramsAlone, "claim": TestClaim_LetsThisUserCreate,
 	} {
 		t.Run(name, test)
+	}
+}
+
+func TestSweep_MovesAsideUnsafeRepositories(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		at   time.Time // when metier was killed
+		want []quarantine.Moved
+	}{
+		"of a killed run": {time.Now(), []quarantine.Moved{{Quarantined: sandbox.Quarantined{Path: "lib/.git", To: "lib/.git.quarantined", Unsafe: "it has the hook pre-commit"}}}},
+		"made later":      {time.Now().Add(-time.Hour), nil},
+	} {
+		dir, journal := workspace(t, map[string]string{"own/.git/hooks/pre-commit": ""}), t.TempDir()
+		kill(t, dir, journal, c.at, "lib/.git/hooks")
+		if err := os.WriteFile(filepath.Join(dir, "lib", ".git", "hooks", "pre-commit"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		moved, err := quarantine.NewJournal(journal).Sweep(t.Context(), dir)
+		for i := range moved {
+			moved[i].Workspace = ""
+		}
+		if diff := cmp.Diff(c.want, moved); diff != "" || err != nil {
+			t.Errorf("%s: %v\n%s", name, err, diff)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"syscall"
 
+	"metier/internal/gitrepos"
 	"metier/sandbox"
 )
 
@@ -21,15 +22,18 @@ import (
 // sandbox cannot cover.
 type Sandbox struct {
 	sandbox.Sandbox
+	// Finder finds the git repositories in workspaces.
+	Finder  *gitrepos.Finder
 	journal *Journal
 }
 
 // New returns a Sandbox around inner. j may be nil. Then files that a program creates after this
 // process is killed are not moved aside.
-func New(inner sandbox.Sandbox, j *Journal) *Sandbox { return &Sandbox{inner, j} }
+func New(inner sandbox.Sandbox, j *Journal) *Sandbox { return &Sandbox{inner, &gitrepos.Finder{}, j} }
 
-// Run runs a job. If something appeared at a protected path meanwhile, Result.Quarantined lists it,
-// and Result.Limit is sandbox.LimitProtectedPath.
+// Run runs a job. If something appeared at a protected path meanwhile, or the program created a git
+// repository that could make git run a program, Result.Quarantined lists it, and Result.Limit is
+// sandbox.LimitProtectedPath.
 func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
 	if j.Workspace == nil || !j.Workspace.Writable && len(j.Workspace.Hidden) == 0 {
 		return s.Sandbox.Run(ctx, j)
@@ -49,13 +53,14 @@ func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 		return sandbox.Result{}, lacking(errors.Join(err, closeErr))
 	}
 	res, err := s.Sandbox.Run(ctx, j)
+	kept, unsafe, repoErr := newRepositories(s.Finder, ws, nil)
 	moved, checkErr := g.close()
-	res.Restored = g.restored
-	if len(moved) > 0 {
+	res.Restored, res.Repositories = g.restored, kept
+	if moved = append(moved, unsafe...); len(moved) > 0 {
 		res.Quarantined = moved
 		res.Exit, res.Signal, res.Limit = -1, "", sandbox.LimitProtectedPath
 	}
-	return res, errors.Join(err, lacking(checkErr))
+	return res, errors.Join(err, repoErr, lacking(checkErr))
 }
 
 // lacking returns the host primitive that an error is about.

@@ -1,0 +1,118 @@
+package gitrepos_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"metier/internal/gitrepos"
+)
+
+// write creates files below dir.
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	var err error
+	for name, text := range files {
+		p := filepath.Join(dir, filepath.FromSlash(name))
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(text), 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// git runs git without the user's configuration.
+func git(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "protocol.file.allow=always"}, args...)...)
+	c.Dir, c.Env = dir, append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("git %q: %v\n%s", args, err, out)
+	}
+}
+
+func TestFind_SeesWhatChanged(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, map[string]string{".git/HEAD": "", "a/b/.git": "gitdir: x", "c.git/HEAD": "", "c.git/objects/x": "", "d/HEAD": "", "node_modules/e/.git/HEAD": ""})
+	old := time.Now().Add(-time.Hour)
+	var f gitrepos.Finder
+	for range 2 {
+		got, whole := f.Find(dir, 100)
+		if diff := cmp.Diff([]string{"a/b", "c.git", "node_modules/e"}, got); diff != "" || !whole {
+			t.Errorf("whole %v:\n%s", whole, diff)
+		}
+	}
+	write(t, dir, map[string]string{"a/f/.git/HEAD": ""})
+	if err := errors.Join(os.RemoveAll(filepath.Join(dir, "c.git")), os.Chtimes(filepath.Join(dir, "a"), old, old)); err != nil { // a program can change this time
+		t.Fatal(err)
+	}
+	got, _ := f.Find(dir, 100)
+	if diff := cmp.Diff([]string{"a/b", "a/f", "node_modules/e"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFind_ReportsItsLimit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"a/x": "", "b/x": ""})
+	var f gitrepos.Finder
+	for most, want := range map[int]bool{2: false, 3: true} {
+		if _, whole := f.Find(dir, most); whole != want {
+			t.Errorf("with at most %d folders: whole %v", most, whole)
+		}
+	}
+}
+
+// What ordinary commands create is not unsafe.
+func TestUnsafe_AcceptsOrdinaryRepositories(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	git(t, dir, "init", "-q", "one")
+	git(t, dir, "init", "-q", "two")
+	one := filepath.Join(dir, "one")
+	git(t, one, "commit", "-q", "--allow-empty", "-m", "x")
+	git(t, one, "config", "user.email", "a@example.com")
+	git(t, filepath.Join(dir, "two"), "submodule", "-q", "add", one, "sub")
+	git(t, filepath.Join(dir, "two"), "commit", "-q", "-m", "x")
+	git(t, dir, "clone", "-q", "--recurse-submodules", filepath.Join(dir, "two"), "three")
+	git(t, one, "worktree", "add", "-q", filepath.Join(dir, "tree"))
+	git(t, one, "remote", "add", "other", "../two")
+	for _, name := range []string{"one", "two", "three", "three/sub", "tree"} {
+		if diff := cmp.Diff("", gitrepos.Unsafe(filepath.Join(dir, name), dir)); diff != "" {
+			t.Errorf("%s:\n%s", name, diff)
+		}
+	}
+}
+
+func TestUnsafe_NamesWhatRunsPrograms(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"a setting":                  {map[string]string{"r/.git/config": "[core]\n\tbare = false\n\tfsmonitor = x\n"}, "it sets core.fsmonitor"},
+		"a filter":                   {map[string]string{"r/.git/config": "[filter \"a\"] clean = x"}, "it sets filter.a.clean"},
+		"an included file":           {map[string]string{"r/.git/config": "[include]\npath = x\n"}, "it sets include.path"},
+		"a command of a submodule":   {map[string]string{"r/.git/config": "[submodule \"a\"]\nupdate = !x\n"}, "it sets submodule.a.update"},
+		"a proxy of a remote":        {map[string]string{"r/.git/config": "[remote \"a.url\"]\nproxy = x\n"}, "it sets remote.a.url.proxy"},
+		"a worktree's setting":       {map[string]string{"r/.git/config.worktree": "[core]\nhooksPath = x\n"}, "it sets core.hookspath"},
+		"a hook":                     {map[string]string{"r/.git/hooks/pre-commit": "", "r/.git/hooks/a.sample": ""}, "it has the hook pre-commit"},
+		"a .git file":                {map[string]string{"r/.git": "gitdir: ../g\n", "g/config": "[core]\nsshCommand = x\n"}, "it sets core.sshcommand"},
+		"a common folder":            {map[string]string{"r/.git": "gitdir: ../g\n", "g/commondir": "../h\n", "h/hooks/post-checkout": ""}, "it has the hook post-checkout"},
+		"a .git file that leads out": {map[string]string{"r/.git": "gitdir: /\n"}, "its .git leads out of the workspace"},
+		"a large configuration":      {map[string]string{"r/.git/config": string(make([]byte, 2<<20))}, "its config cannot be read"},
+	} {
+		dir := t.TempDir()
+		write(t, dir, c.files)
+		if diff := cmp.Diff(c.want, gitrepos.Unsafe(filepath.Join(dir, "r"), dir)); diff != "" {
+			t.Errorf("%s:\n%s", name, diff)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package gitrepos
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"metier/internal/gitconfig"
+)
+
+// mostConfig is the maximum size of a configuration file, in bytes.
+const mostConfig = 1 << 20
+
+// plain matches the variables that clone, init, commit, and similar commands set. They name no
+// program, and no folder of hooks.
+var plain = regexp.MustCompile(`^(core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol|safecrlf|sparsecheckout|sparsecheckoutcone|worktree|quotepath|longpaths|untrackedcache)` +
+	`|extensions\.[a-z0-9]+|remote\.[^\n]*\.(url|fetch|pushurl|push|tagopt|prune|mirror|promisor|partialclonefilter|skipdefaultupdate)` +
+	`|branch\.[^\n]*\.(remote|merge|rebase|pushremote|description)|submodule\.(active|[^\n]*\.(url|active|branch|ignore|path))` +
+	`|user\.(name|email|signingkey)|init\.defaultbranch|pull\.rebase|push\.default|commit\.gpgsign|gc\.auto|maintenance\.[a-z]+|index\.[a-z]+|lfs\.repositoryformatversion)$`)
+
+// Unsafe returns why git could run a program that the repository in a folder names, such as "it sets
+// core.fsmonitor", or "". A .git file must lead to a place below root.
+func Unsafe(dir, root string) string {
+	git := filepath.Join(dir, ".git")
+	info, err := os.Lstat(git)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "" // a bare repository, which git uses only if it is started there
+	case err != nil:
+		return "its .git cannot be read"
+	case info.Mode()&os.ModeSymlink != 0:
+		return "its .git is a symbolic link"
+	case info.Mode().IsRegular():
+		b, err := readFile(git)
+		p, is := strings.CutPrefix(string(b), "gitdir: ")
+		if err != nil || !is {
+			return "its .git cannot be read"
+		}
+		if git = path(dir, p); !belowRoot(root, git) {
+			return "its .git leads out of the workspace"
+		}
+	case !info.IsDir():
+		return "its .git is not a folder"
+	}
+	if why := unsafeFolder(git); why != "" {
+		return why
+	}
+	b, err := readFile(filepath.Join(git, "commondir"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	common := path(git, string(b))
+	if err != nil || !belowRoot(root, common) {
+		return "its commondir leads out of the workspace"
+	}
+	return unsafeFolder(common)
+}
+
+// unsafeFolder checks the configuration and the hooks in a git folder.
+func unsafeFolder(git string) string {
+	for _, name := range []string{"config", "config.worktree"} {
+		b, err := readFile(filepath.Join(git, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "its " + name + " cannot be read"
+		}
+		for name := range gitconfig.Variables(string(b)) {
+			if !plain.MatchString(name) {
+				return "it sets " + name
+			}
+		}
+	}
+	hooks, err := os.ReadDir(filepath.Join(git, "hooks"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "its hooks cannot be read"
+	}
+	for _, e := range hooks {
+		if !strings.HasSuffix(e.Name(), ".sample") {
+			return "it has the hook " + e.Name()
+		}
+	}
+	return ""
+}
+
+func readFile(p string) ([]byte, error) {
+	info, err := os.Stat(p)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > mostConfig {
+		return nil, errors.New("not a file of at most 1 MiB")
+	}
+	return os.ReadFile(p)
+}
+
+// path returns a path that a file of git names, relative to dir.
+func path(dir, named string) string {
+	p := filepath.FromSlash(strings.TrimRight(named, "\r\n"))
+	if !filepath.IsAbs(p) {
+		p = filepath.Join(dir, p)
+	}
+	return p
+}
+
+// belowRoot reports whether a path, without its symbolic links, is below root.
+func belowRoot(root, p string) bool {
+	real, err := filepath.EvalSymlinks(p)
+	if err != nil {
+		return false
+	}
+	top, err := filepath.EvalSymlinks(root)
+	return err == nil && within(top, real)
+}
