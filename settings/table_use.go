@@ -108,7 +108,7 @@ func toolsRows() []Row {
 			func(s *Settings) *string { return &s.Tools.List }),
 		toolName("tool_search", "Name of the tool that searches skills. The tool is offered if the catalog omits skills.",
 			func(s *Settings) *string { return &s.Tools.Search }),
-		free(choice("tool_reply", "Format of the skill tools' results.",
+		fixed(choice("tool_reply", "Format of the skill tools' results.",
 			func(s *Settings) *Reply { return &s.Tools.Reply }, []value[Reply]{
 				{ReplyText, "text for the model"},
 				{ReplyPlain, "only the text, without an enclosing element"},
