@@ -17,6 +17,7 @@ import (
 	"metier/internal/atomicfile"
 	"metier/internal/confine"
 	"metier/internal/digest"
+	"metier/internal/rootfile"
 )
 
 // place is where one file will be written: a handle of its folder that was
@@ -35,12 +36,12 @@ func openPlace(t Target, call string, create bool) (*place, error) {
 	dir, name := path.Split(t.Rel)
 	sum := sha256.Sum256([]byte(call + "\x00" + t.Rel))
 	p := &place{t: t, dir: t.base.root, name: name, temp: ".metier-" + hex.EncodeToString(sum[:8]) + ".tmp"}
-	for part := range strings.SplitSeq(strings.Trim(dir, "/"), "/") {
-		if part == "" {
-			continue
+	if dir = strings.Trim(dir, "/"); dir != "" {
+		var before func(*os.Root, string) error
+		if create {
+			before = rootfile.Create
 		}
-		next, err := step(p.dir, part, create)
-		p.close()
+		next, err := rootfile.EnterPath(p.dir, dir, before)
 		if err != nil {
 			return nil, writeError(t.Path, err)
 		}
@@ -51,35 +52,6 @@ func openPlace(t Target, call string, create bool) (*place, error) {
 		return nil, writeError(t.Path, err)
 	}
 	return p, nil
-}
-
-var errLink = errors.New("a symlink or no folder is in the path")
-
-// step opens one folder below dir. It is the folder that was looked at: a link
-// put there in between has another identity.
-func step(dir *os.Root, name string, create bool) (*os.Root, error) {
-	seen, err := dir.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) && create {
-		if err := dir.Mkdir(name, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, err
-		}
-		seen, err = dir.Lstat(name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if !seen.IsDir() {
-		return nil, errLink
-	}
-	next, err := dir.OpenRoot(name)
-	if err != nil {
-		return nil, err
-	}
-	if is, err := next.Stat("."); err != nil || !os.SameFile(seen, is) {
-		next.Close()
-		return nil, errLink
-	}
-	return next, nil
 }
 
 func (p *place) close() {
@@ -157,7 +129,7 @@ func (p *place) fill(data []byte) error {
 	_, err = f.Write(data)
 	if old, serr := p.dir.Lstat(p.name); err == nil && serr == nil {
 		if !old.Mode().IsRegular() {
-			err = errLink
+			err = rootfile.ErrLink
 		} else if runtime.GOOS != "windows" {
 			err = f.Chmod(old.Mode().Perm())
 		}
@@ -191,7 +163,7 @@ func (p *place) sync() error {
 func writeError(shown string, err error) error {
 	e := &metier.Error{Op: "write", Path: shown, Kind: metier.Unavailable, Code: "write_failed", Err: err}
 	switch {
-	case errors.Is(err, errLink):
+	case errors.Is(err, rootfile.ErrLink):
 		e.Kind, e.Code = metier.Denied, "path_is_link"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		e.Kind, e.Code, e.Hint = metier.Denied, "permission_denied", "the folder or file cannot be written"

@@ -118,7 +118,7 @@ func TestNarrowness(t *testing.T) {
 		{"inherit", "all", "listed", false},                        // would free a subagent of the restrictions of skills
 		{"host_cdp", "require", "forbid", false},
 		{"paths", "sandbox", "none", false},
-		{"tool_reply", "text", "plain", false}, // would remove the element around skill text
+		{"tool_reply", "text", "plain", false},     // would remove the element around skill text
 		{"drift_batch", "ignore", "reload", false}, // would use texts that changed
 		{"drift_batch", "ignore", "warn", true},
 		{"drift_batch", "warn", "fail", true},

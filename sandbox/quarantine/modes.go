@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"metier/internal/rootfile"
 )
 
 // modes are the permissions of the folders above protected paths, by slash path. A program cannot
@@ -49,29 +51,37 @@ func (m modes) restore(root *os.Root, changed func(p string) (bool, error)) (res
 	}
 	slices.SortFunc(dirs, func(a, b string) int { return strings.Compare(strings.TrimPrefix(a, "."), strings.TrimPrefix(b, ".")) }) // parents first
 	for _, dir := range dirs {
-		info, lookErr := root.Lstat(dir)
-		if missing(lookErr) || lookErr == nil && !info.IsDir() {
-			continue
+		did, bad := restoreMode(root, dir, m[dir].Perm(), changed)
+		if err = errors.Join(err, bad); did {
+			restored = append(restored, dir)
 		}
-		if lookErr != nil {
-			err = errors.Join(err, lookErr)
-			continue
-		}
-		was := m[dir].Perm()
-		if !worse(was, info.Mode().Perm()) {
-			continue
-		}
-		if changed != nil {
-			if did, err2 := changed(dir); err2 != nil || !did {
-				err = errors.Join(err, err2)
-				continue
-			}
-		}
-		if chmodErr := root.Chmod(dir, was); chmodErr != nil {
-			err = errors.Join(err, chmodErr)
-			continue
-		}
-		restored = append(restored, dir)
 	}
 	return restored, err
+}
+
+// restoreMode gives one folder back its permissions if they are worse than they were. It does not
+// follow links.
+func restoreMode(root *os.Root, dir string, was fs.FileMode, changed func(p string) (bool, error)) (bool, error) {
+	in, err := rootfile.EnterPath(root, path.Dir(dir), nil)
+	if missing(err) || errors.Is(err, rootfile.ErrLink) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	defer in.Close()
+	name := path.Base(dir)
+	info, err := in.Lstat(name)
+	if missing(err) || err == nil && !info.IsDir() {
+		return false, nil
+	}
+	if err != nil || !worse(was, info.Mode().Perm()) {
+		return false, err
+	}
+	if changed != nil {
+		if did, err := changed(dir); err != nil || !did {
+			return false, err
+		}
+	}
+	err = in.Chmod(name, was)
+	return err == nil, err
 }

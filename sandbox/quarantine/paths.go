@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"metier/internal/rootfile"
 	"metier/sandbox"
 )
 
@@ -188,11 +189,24 @@ func openRoot(workspace string) (*os.Root, error) {
 // mostTries is the maximum number of names that moveAside tries.
 const mostTries = 100
 
-// moveAside renames a path to a name in the same folder that no other tool reads.
+// moveAside renames a path to a name in the same folder that no other tool reads. It does not follow
+// a link that a program puts in the way.
 func moveAside(root *os.Root, p string) (to string, err error) {
-	to = p + ".quarantined"
+	parent := path.Dir(p)
+	dir, err := rootfile.EnterPath(root, parent, nil)
+	if errors.Is(err, fs.ErrPermission) {
+		if err = unlock(root, parent); err == nil {
+			dir, err = rootfile.EnterPath(root, parent, nil)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	defer dir.Close()
+	name := path.Base(p)
+	to = name + ".quarantined"
 	for n := int64(2); ; n++ {
-		if _, err := root.Lstat(to); missing(err) {
+		if _, err := dir.Lstat(to); missing(err) {
 			break
 		} else if err != nil {
 			return "", err
@@ -200,16 +214,16 @@ func moveAside(root *os.Root, p string) (to string, err error) {
 		if n == mostTries { // the names are taken
 			n = time.Now().UnixNano()
 		}
-		to = fmt.Sprintf("%s.quarantined-%d", p, n)
+		to = fmt.Sprintf("%s.quarantined-%d", name, n)
 	}
-	err = root.Rename(p, to)
+	err = dir.Rename(name, to)
 	if errors.Is(err, fs.ErrPermission) {
-		if err := unlock(root, path.Dir(p)); err != nil {
+		if err := unlock(root, parent); err != nil {
 			return "", err
 		}
-		err = root.Rename(p, to)
+		err = dir.Rename(name, to)
 	}
-	return to, err
+	return path.Join(parent, to), err
 }
 
 // unlock restores the owner's access to a folder and its parents, since a program may have removed
@@ -222,42 +236,43 @@ func unlock(root *os.Root, dir string) error {
 	if err != nil || dir == "." {
 		return err
 	}
-	at := ""
-	for name := range strings.SplitSeq(dir, "/") {
-		at = path.Join(at, name)
-		info, err := root.Lstat(at)
-		if missing(err) || err == nil && !info.IsDir() {
-			return nil
+	last, err := rootfile.EnterPath(root, dir, func(in *os.Root, name string) error {
+		info, err := in.Lstat(name)
+		if err == nil && info.IsDir() && info.Mode().Perm()&0o700 != 0o700 {
+			err = in.Chmod(name, info.Mode().Perm()|0o700)
 		}
-		if err == nil && info.Mode().Perm()&0o700 != 0o700 {
-			err = root.Chmod(at, info.Mode().Perm()|0o700)
-		}
-		if err != nil {
-			return err
-		}
+		return err
+	})
+	if missing(err) || errors.Is(err, rootfile.ErrLink) {
+		return nil
 	}
-	return nil
+	if err == nil {
+		err = last.Close()
+	}
+	return err
 }
 
-// restore recreates the link of an item, owned by the owner of the workspace.
+// restore recreates the link of an item, owned by the owner of the workspace. Parent folders may be
+// missing too.
 func (it item) restore(root *os.Root) error {
 	info, err := root.Stat(".")
 	if err != nil {
 		return err
 	}
-	own := func(p string) error { return giveTo(root, p, info) }
-	for i, c := range it.Path { // parent folders may be missing too
-		if c != '/' {
-			continue
-		}
-		if err := root.Mkdir(it.Path[:i], 0o755); errors.Is(err, fs.ErrExist) {
-			continue
-		} else if err = errors.Join(err, own(it.Path[:i])); err != nil {
+	dir, err := rootfile.EnterPath(root, path.Dir(it.Path), func(in *os.Root, name string) error {
+		if err := in.Mkdir(name, 0o755); errors.Is(err, fs.ErrExist) {
+			return nil
+		} else if err != nil {
 			return err
 		}
-	}
-	if err := root.Symlink(it.Link, it.Path); err != nil {
+		return giveTo(in, name, info)
+	})
+	if err != nil {
 		return err
 	}
-	return own(it.Path)
+	defer dir.Close()
+	if err := dir.Symlink(it.Link, path.Base(it.Path)); err != nil {
+		return err
+	}
+	return giveTo(dir, path.Base(it.Path), info)
 }
