@@ -90,6 +90,24 @@ func TestOpen_ResumeKeepsTheRegistry(t *testing.T) {
 	}
 }
 
+// A script is recorded even if its interpreter may not run scripts.
+//
+// req: A-079
+func TestRegistry_ListsScriptsOfOtherInterpreters(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, cfHarness, map[string]string{"skills/unit/SKILL.md": skillFile("unit", ""), "skills/unit/scripts/a": "#!/usr/bin/awk -f\n", "skills/unit/scripts/b.rb": "#!/usr/bin/env ruby\n"})
+	got := map[string]*registry.Script{}
+	for _, sk := range w.registry().Skills {
+		for _, r := range sk.Resources {
+			got[r.Path] = r.Script
+		}
+	}
+	want := map[string]*registry.Script{"scripts/a": {Shebang: "#!/usr/bin/awk -f", Runtime: "shebang"}, "scripts/b.rb": {Shebang: "#!/usr/bin/env ruby", Runtime: "ruby"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // Who may load a skill is what the skill said when the run began.
 //
 // req
