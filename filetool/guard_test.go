@@ -113,6 +113,17 @@ func TestReadFile_SkillInHomeOpensItsFolderOnly(t *testing.T) {
 	}
 }
 
+// A root can contain the workspace. Its files are readable like those of any other root.
+//
+// req: B-048
+func TestReadFile_RootAboveTheWorkspaceIsGranted(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, setup{profile: "keen", roots: []string{".."}}, map[string]string{"../x/SKILL.md": skillText("x"), "../shared/deep/notes.md": "of no skill\n"})
+	if diff := cmp.Diff("of no skill\n", e.read(e.path("../shared/deep/notes.md"))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // req: B-051, B-052
 func TestRootsOfEveryScanAreReadable(t *testing.T) {
 	t.Parallel()
