@@ -11,6 +11,8 @@ import (
 	"metier/sandbox/quarantine"
 )
 
+const unsearched = "this workspace has too many folders to find all git repositories in it, so some of them may be unprotected; raise max_dirs to search more"
+
 // repos are the git repositories in workspaces.
 type repos struct {
 	finder gitrepos.Finder

@@ -133,7 +133,7 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 	}
 	r.protected = e.protected(l, r.op, s.Operator.Discover, r.links)
 	if r.protected.unsearched {
-		r.note("repositories_unsearched", "this workspace has too many folders to find all git repositories in it, so some of them may be unprotected; raise max_dirs to search more")
+		r.note("repositories_unsearched", unsearched)
 	}
 	r.workspace, err = filetool.OpenWorkspace(l.Workspace, &filetool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: e.Env.Home(), Protected: r.protected.paths, Denied: e.closed(l, r.op.Secrets)})
 	if err != nil {

@@ -225,6 +225,7 @@ type Result struct {
 	Notes                            []string // codes, as in Report
 	Quarantined                      []Quarantined
 	Repositories                     []string // git repositories that programs created and that were kept, as slash paths
+	Unsearched                       bool     // there may be more of them
 	// Restored are folders of the workspace, above protected paths, whose permissions the program
 	// changed. They have them again.
 	Restored []string

@@ -3,11 +3,13 @@
 package gitrepos
 
 import (
-	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
+
+	"metier/internal/confine"
 )
 
 // Finder finds git repositories. It keeps what it read of each folder, and reads a folder again only
@@ -18,14 +20,18 @@ type Finder struct {
 }
 
 type folder struct {
-	stamp      string // changes with the folder's entries; "": unknown
+	key        confine.Key // changes with the folder's entries
 	subfolders []string
 	repository bool
+	cut        bool // it has more entries
 	used       bool // in the current search
 }
 
 // settled is how long a folder must be unchanged before it is kept: file systems round times.
 const settled = 2 * time.Second
+
+// mostEntries is how many entries of a folder are read.
+const mostEntries = 1 << 20
 
 // Find returns the folders below root with a .git, and bare repositories, as sorted slash-separated
 // paths. It reads at most most folders; whole reports whether that was enough. It does not search
@@ -33,8 +39,13 @@ const settled = 2 * time.Second
 func (f *Finder) Find(root string, most int) (repositories []string, whole bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	d, err := confine.OpenDir(root)
+	if err != nil {
+		return nil, false
+	}
+	defer d.Close()
 	whole = true
-	left := []string{root}
+	left := []string{"."}
 	for n := 0; len(left) > 0; n++ {
 		if n == most {
 			whole = false
@@ -42,15 +53,16 @@ func (f *Finder) Find(root string, most int) (repositories []string, whole bool)
 		}
 		dir := left[len(left)-1]
 		left = left[:len(left)-1]
-		at := f.read(dir)
+		at := f.read(d, root, dir)
 		if at == nil {
 			continue // gone, or closed to this user
 		}
-		if rel, err := filepath.Rel(root, dir); err == nil && at.repository && dir != root {
-			repositories = append(repositories, filepath.ToSlash(rel))
+		whole = whole && !at.cut
+		if at.repository && dir != "." {
+			repositories = append(repositories, dir)
 		}
 		for _, sub := range at.subfolders {
-			left = append(left, filepath.Join(dir, sub))
+			left = append(left, path.Join(dir, sub))
 		}
 	}
 	f.forget(root)
@@ -59,31 +71,36 @@ func (f *Finder) Find(root string, most int) (repositories []string, whole bool)
 }
 
 // read returns what is in a folder, or nil if it cannot be read.
-func (f *Finder) read(dir string) *folder {
-	s, changed := stamp(dir)
-	if kept := f.folders[dir]; kept != nil && s != "" && kept.stamp == s {
-		kept.used = true
-		return kept
-	}
-	fresh := time.Since(changed) < settled
-	entries, err := os.ReadDir(dir)
+func (f *Finder) read(d *confine.Dir, root, dir string) *folder {
+	info, err := d.Stat(dir)
 	if err != nil {
 		return nil
 	}
-	at := &folder{stamp: s, used: true}
-	names := map[string]bool{}
+	key, reliable := info.Key()
+	name := filepath.Join(root, filepath.FromSlash(dir))
+	if kept := f.folders[name]; kept != nil && reliable && kept.key == key {
+		kept.used = true
+		return kept
+	}
+	fresh := time.Since(info.Ctime) < settled
+	entries, more, err := d.ReadDir(dir, mostEntries)
+	if err != nil {
+		return nil
+	}
+	at := &folder{key: key, used: true, cut: more}
+	_, err = d.Stat(path.Join(dir, ".git"))
+	names := map[string]bool{".git": err == nil} // also if there are more entries
 	for _, e := range entries {
-		switch names[e.Name()] = true; {
-		case e.IsDir() && e.Name() != ".git" && e.Name() != ".metier":
-			at.subfolders = append(at.subfolders, e.Name())
+		if names[e.Name] = true; e.Type.IsDir() && e.Name != ".git" && e.Name != ".metier" {
+			at.subfolders = append(at.subfolders, e.Name)
 		}
 	}
 	at.repository = names[".git"] || names["HEAD"] && (names["objects"] || names["commondir"])
-	if s != "" && !fresh {
+	if reliable && !fresh {
 		if f.folders == nil {
 			f.folders = map[string]*folder{}
 		}
-		f.folders[dir] = at
+		f.folders[name] = at
 	}
 	return at
 }

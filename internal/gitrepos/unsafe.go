@@ -39,7 +39,7 @@ func Unsafe(dir, root string) string {
 		if err != nil || !is {
 			return "its .git cannot be read"
 		}
-		if git = path(dir, p); !belowRoot(root, git) {
+		if git = named(dir, p); !belowRoot(root, git) {
 			return "its .git leads out of the workspace"
 		}
 	case !info.IsDir():
@@ -52,7 +52,7 @@ func Unsafe(dir, root string) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
-	common := path(git, string(b))
+	common := named(git, string(b))
 	if err != nil || !belowRoot(root, common) {
 		return "its commondir leads out of the workspace"
 	}
@@ -98,9 +98,9 @@ func readFile(p string) ([]byte, error) {
 	return os.ReadFile(p)
 }
 
-// path returns a path that a file of git names, relative to dir.
-func path(dir, named string) string {
-	p := filepath.FromSlash(strings.TrimRight(named, "\r\n"))
+// named returns a path that a file of git names, relative to dir.
+func named(dir, text string) string {
+	p := filepath.FromSlash(strings.TrimRight(text, "\r\n"))
 	if !filepath.IsAbs(p) {
 		p = filepath.Join(dir, p)
 	}

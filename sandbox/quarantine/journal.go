@@ -273,7 +273,7 @@ func (j *Journal) Sweep(ctx context.Context, here string) (moved []Moved, err er
 		})
 		moved, err = append(moved, found...), errors.Join(modesErr, err)
 		if dead != nil { // otherwise, its process checks them
-			_, unsafe, repoErr := newRepositories(&gitrepos.Finder{}, sandbox.Workspace{Host: at, Writable: true, Repositories: n.Repositories}, func(p string) (bool, error) {
+			_, unsafe, _, repoErr := newRepositories(&gitrepos.Finder{}, sandbox.Workspace{Host: at, Writable: true, Repositories: n.Repositories}, func(p string) (bool, error) {
 				t, err := born(p)
 				return t.Before(info.ModTime().Add(slack)), err
 			})

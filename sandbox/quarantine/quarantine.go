@@ -53,9 +53,9 @@ func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 		return sandbox.Result{}, lacking(errors.Join(err, closeErr))
 	}
 	res, err := s.Sandbox.Run(ctx, j)
-	kept, unsafe, repoErr := newRepositories(s.Finder, ws, nil)
+	kept, unsafe, whole, repoErr := newRepositories(s.Finder, ws, nil)
 	moved, checkErr := g.close()
-	res.Restored, res.Repositories = g.restored, kept
+	res.Restored, res.Repositories, res.Unsearched = g.restored, kept, !whole
 	if moved = append(moved, unsafe...); len(moved) > 0 {
 		res.Quarantined = moved
 		res.Exit, res.Signal, res.Limit = -1, "", sandbox.LimitProtectedPath

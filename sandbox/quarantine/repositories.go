@@ -16,17 +16,18 @@ const mostFolders = 200_000
 
 // newRepositories checks the git repositories in a workspace that programs created. Once the user
 // adds one to the main repository, git also runs in it. It moves aside the .git of a repository
-// whose configuration could make git run a program, and returns the others. ofProgram reports
-// whether a program created a path, or is nil if all are from programs.
-func newRepositories(f *gitrepos.Finder, ws sandbox.Workspace, ofProgram func(full string) (bool, error)) (kept []string, moved []sandbox.Quarantined, err error) {
+// whose configuration could make git run a program, and returns the others. whole reports whether all
+// folders were searched. ofProgram reports whether a program created a path, or is nil if all are
+// from programs.
+func newRepositories(f *gitrepos.Finder, ws sandbox.Workspace, ofProgram func(full string) (bool, error)) (kept []string, moved []sandbox.Quarantined, whole bool, err error) {
 	if ws.Repositories == nil || !ws.Writable {
-		return nil, nil, nil
+		return nil, nil, true, nil
 	}
 	root, err := os.OpenRoot(ws.Host)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
-	found, _ := f.Find(ws.Host, mostFolders)
+	found, whole := f.Find(ws.Host, mostFolders)
 	for _, p := range found {
 		if slices.Contains(ws.Repositories, p) {
 			continue
@@ -54,5 +55,5 @@ func newRepositories(f *gitrepos.Finder, ws sandbox.Workspace, ofProgram func(fu
 			moved = append(moved, sandbox.Quarantined{Path: at, To: to, Unsafe: why})
 		}
 	}
-	return kept, moved, errors.Join(err, root.Close())
+	return kept, moved, whole, errors.Join(err, root.Close())
 }
