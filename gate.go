@@ -191,6 +191,9 @@ func (s *Session) facts(ctx context.Context, c Call, t Tool, canonical string) (
 	case c.Bad:
 		bad.Invalid = "invalid_arguments"
 		return bad, "the arguments are not valid JSON, or nested more than 100 deep"
+	case c.Actor == policy.ByModel && len(c.Args) > mostNaming && naming(canonical):
+		bad.Invalid = "invalid_arguments"
+		return bad, s.mediated(tooLong(c.Args))
 	}
 	f, err := state(ctx, s, t, c.Args)
 	if err != nil {
@@ -248,11 +251,7 @@ func (s *Session) readable(ctx context.Context, c Call, sk Skill) bool {
 // decide judges the call on the newest state and, if it may act, claims it. A
 // refusal and a question are recorded the same way.
 func (s *Session) decide(ctx context.Context, c Call, f Facts, why string) (claim, error) {
-	raw := c.Args
-	if raw == nil {
-		raw = json.RawMessage("null")
-	}
-	args, err := s.cfg.Blobs.Put(ctx, "application/json", raw)
+	args, err := s.cfg.Blobs.Put(ctx, "application/json", s.kept(c.Args, f))
 	if err != nil {
 		return claim{}, s.fault("call", err)
 	}

@@ -15,6 +15,9 @@ import (
 	"metier/internal/termtext"
 )
 
+// mostValue is the maximum length of a value in an error, in bytes.
+const mostValue = 100
+
 // Decode decodes one object into the flat struct that into points to. It fails for a key that is
 // unknown, duplicate, in a different case, null, or of the wrong type, and names that key. The keys
 // in without are unknown too, although the struct has them. Text after the object is an error, too.
@@ -29,6 +32,9 @@ func Decode(raw json.RawMessage, into any, without ...string) error {
 		if _, end := d.Token(); end != io.EOF {
 			err = errors.New("there is more than one value")
 		}
+	}
+	if bad, is := errors.AsType[*json.UnmarshalTypeError](err); is && len(bad.Value) > mostValue {
+		bad.Value = bad.Value[:mostValue] + "…" // all digits of a number
 	}
 	if err != nil {
 		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
