@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
+	"sync/atomic"
 
 	"metier/event"
 	"metier/policy"
@@ -85,6 +87,7 @@ func (s *Session) append(ctx context.Context, by string, decide func(*State) ([]
 			return s.refresh(ctx) // the entry already existed
 		}
 		for i, e := range evs {
+			s.tally.entry(entries[i])
 			s.state.apply(e, entries[i].At)
 			s.forget(e)
 		}
@@ -109,6 +112,40 @@ func (s *Session) forget(e event.Event) {
 		delete(s.state.Calls, s.done[0])
 		s.done = s.done[1:]
 	}
+}
+
+// tally counts the bytes that a session adds to its record.
+type tally struct {
+	record.Blobs
+	bytes atomic.Int64
+
+	mu   sync.Mutex
+	seen map[string]bool // digests of the larger content so far
+}
+
+// entryBytes is about what an entry takes in the record in addition to its data and references.
+const entryBytes = 512
+
+func (t *tally) entry(en record.Entry) {
+	t.bytes.Add(int64(entryBytes + len(en.Data) + 128*len(en.Refs)))
+}
+
+// Put implements [record.Blobs]. Content of more than record.MaxInline bytes counts only once.
+func (t *tally) Put(ctx context.Context, media string, b []byte) (record.Ref, error) {
+	r, err := t.Blobs.Put(ctx, media, b)
+	if err != nil {
+		return r, err
+	}
+	if len(b) > record.MaxInline {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.seen[r.Digest] {
+			return r, nil
+		}
+		t.seen[r.Digest] = true
+	}
+	t.bytes.Add(int64(len(b)))
+	return r, nil
 }
 
 // fault converts an error of the log or the blobs.

@@ -64,6 +64,7 @@ type Session struct {
 	order  []string          // canonical names: skill tools first, then in the operator's order
 	snap   atomic.Pointer[Snapshot]
 	listed atomic.Pointer[listing]
+	tally  *tally
 
 	mu     sync.Mutex // guards the fields below
 	head   record.Head
@@ -109,7 +110,9 @@ func Open(ctx context.Context, c Config) (*Session, error) {
 		c.Snapshot = &Snapshot{}
 	}
 	c.Grants = c.Snapshot.Grants(c.Grants)
-	s := &Session{cfg: c, tools: map[string]Tool{}, names: map[string]string{}, flight: map[string]chan struct{}{}, files: map[ID]Skill{}}
+	written := &tally{Blobs: c.Blobs, seen: map[string]bool{}}
+	c.Blobs = written
+	s := &Session{cfg: c, tally: written, tools: map[string]Tool{}, names: map[string]string{}, flight: map[string]chan struct{}{}, files: map[ID]Skill{}}
 	s.snap.Store(c.Snapshot)
 	if c.Like != nil {
 		if l := c.Like.listed.Load(); l != nil && l.snap == c.Snapshot {
@@ -369,6 +372,10 @@ func (s *Session) Refresh(ctx context.Context) error {
 
 // Snapshot returns the session's current snapshot.
 func (s *Session) Snapshot() *Snapshot { return s.snap.Load() }
+
+// Recorded returns the approximate number of bytes that this session added to its record: entries,
+// and content that it had not added before.
+func (s *Session) Recorded() int64 { return s.tally.bytes.Load() }
 
 // Close makes the log durable. Do not use the session afterwards.
 func (s *Session) Close(ctx context.Context) error { return s.sync(ctx) }

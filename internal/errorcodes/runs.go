@@ -74,6 +74,7 @@ var records = []Code{
 	{"record_failed", "unavailable", "A log entry could not be written, so the call was not made.", "Check the disk."},
 	{"record_io", "", "The log could not be read or written.", "Check the disk."},
 	{"record_too_large", "", "The log, or an entry in it, is larger than the limit.", ""},
+	{"record_full", "", "Over HTTP, an MCP client wrote as much to the record of a session as the record can contain, or as much to its records as it can in a day.", "Open a new session. If the limit is per day, try again the next day."},
 	{"record_removed", "", "An old record for anonymous requests was removed.", ""},
 	{"log_shrank", "drift", "The log is shorter than before.", "Find out which program changes it."},
 	{"artifact_altered", "drift", "One of the run's files differs from the log.", "Restore it with 'metier runs export'."},

@@ -59,7 +59,11 @@ func Open(ctx context.Context, e *engine.Engine, p *engine.Plan, o Options) (*Se
 	}
 	workspace, root := r.Records()
 	b := &backend{run: r, guests: newAnonymousSessions(e, workspace, root, o.Anonymous)}
-	s, err := server.New(ctx, b, &server.Options{Version: o.Version, Now: e.Now, Logger: e.Logger()})
+	full := func(code, text string) {
+		e.Logger().Warn(text, "code", code)
+		e.Notify(engine.Notice{Code: code, Severity: engine.Warning, Text: text})
+	}
+	s, err := server.New(ctx, b, &server.Options{Version: o.Version, Now: e.Now, Logger: e.Logger(), Full: full})
 	if err != nil {
 		return nil, errors.Join(err, r.Close(context.WithoutCancel(ctx)))
 	}

@@ -20,6 +20,7 @@ const (
 // client is a session and its user.
 type client struct {
 	key   Client
+	by    string // the principal
 	calls sync.WaitGroup
 
 	opened  chan struct{} // closed once the fields below it hold
@@ -29,6 +30,8 @@ type client struct {
 
 	used  time.Time // guarded by Server.mu
 	ready bool      // there is a session; guarded by Server.mu
+
+	counted, wrote int64 // of session.Recorded: seen, and by calls; guarded by Server.mu
 }
 
 // open opens a session that is not shared.
@@ -73,7 +76,16 @@ func (s *Server) acquire(ctx context.Context, req mcp.Request) (c *client, relea
 		}
 		return c, func() { s.ended(c) }, nil
 	}
-	c, first, err := s.enter(key)
+	by := principal(req)
+	if !key.Process {
+		if err := s.full(by); err != nil {
+			return nil, nil, err
+		}
+	}
+	c, first, err := s.enter(key, by)
+	if errors.Is(err, errOverflow) {
+		err = s.overflows(req, c)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,19 +102,32 @@ func (s *Server) acquire(ctx context.Context, req mcp.Request) (c *client, relea
 		c.calls.Done()
 		return nil, nil, err
 	}
-	return c, c.calls.Done, nil
+	return c, func() { s.count(c, false); c.calls.Done() }, nil
 }
 
+// errOverflow means that a session of the protocol has to end, because its record is full.
+var errOverflow = errors.New("the record is full")
+
 // enter counts a call of a client whose session is kept. The first caller has to open the session.
-// That takes time, and only calls of this client wait.
-func (s *Server) enter(key Client) (c *client, first bool, err error) {
+// That takes time, and only calls of this client wait. If the record of a principal's session is
+// full, a new session replaces it.
+func (s *Server) enter(key Client, by string) (c *client, first bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c = s.clients[key]; c == nil {
+	c = s.clients[key]
+	switch {
+	case c == nil || c.wrote < s.opts.Record:
+	case key.Principal != "":
+		s.drop(c)
+		c = nil
+	default:
+		return c, false, errOverflow
+	}
+	if c == nil {
 		if len(s.clients) >= mostClients && !s.evict() {
 			return nil, false, &metier.Error{Op: "mcp", Kind: metier.LimitReached, Code: "too_many_clients", Hint: "try again later", Err: errors.New("every session is in use")}
 		}
-		c, first = &client{key: key, opened: make(chan struct{})}, true
+		c, first = &client{key: key, by: by, opened: make(chan struct{})}, true
 		s.clients[key] = c
 	}
 	c.used = s.opts.Now()
@@ -114,6 +139,7 @@ func (s *Server) enter(key Client) (c *client, first bool, err error) {
 func (s *Server) begin(ctx context.Context, c *client, req mcp.Request) {
 	defer close(c.opened)
 	c.session, c.end, c.err = s.backend.Open(ctx, c.key, s.snapshot)
+	s.count(c, true)
 	s.mu.Lock()
 	if c.ready = c.err == nil; !c.ready && s.clients[c.key] == c {
 		delete(s.clients, c.key) // the next call tries again
@@ -125,7 +151,7 @@ func (s *Server) begin(ctx context.Context, c *client, req mcp.Request) {
 	// Refresh skips sessions that are not ready, so changes that it found meanwhile are checked
 	// here.
 	if s.index.Load().snapshot != c.session.Snapshot() {
-		if err := c.session.Refresh(ctx); err != nil {
+		if err := s.refreshed(ctx, c); err != nil {
 			s.opts.Logger.ErrorContext(ctx, "a session has older skills than are served", "error", err.Error())
 		}
 	}

@@ -54,7 +54,7 @@ func (s *Server) Refresh(ctx context.Context) error {
 	s.mu.Unlock()
 	var errs []error
 	for _, c := range all {
-		errs = append(errs, c.session.Refresh(ctx))
+		errs = append(errs, s.refreshed(ctx, c))
 	}
 	s.show(ctx)
 	return errors.Join(errs...)

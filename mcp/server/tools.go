@@ -155,6 +155,9 @@ func (s *Server) fault(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if e, is := errors.AsType[*jsonrpc.Error](err); is {
+		return e // written for the client; if it is about a limit, that was logged when it was reached
+	}
 	s.opts.Logger.ErrorContext(ctx, "a request failed", "error", err.Error())
 	code := metier.CodeOf(err)
 	if metier.KindOf(err) == metier.LimitReached {

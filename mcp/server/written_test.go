@@ -4,10 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"metier"
 	"metier/event"
@@ -77,4 +83,179 @@ func TestLongArgumentsAreRefusedAndNotRecorded(t *testing.T) {
 			t.Errorf("%s: text that a tool takes is answered with %.200s", version, said)
 		}
 	}
+}
+
+// logged is a log that a test reads while the server writes it.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
+}
+
+// writing serves a tool that records what its caller sends.
+func writing(log *logged, change func(*server.Options)) func(*fixture) {
+	return func(w *fixture) {
+		w.tools = append(w.tools, echo{})
+		w.options = func(o *server.Options) {
+			o.Tools, o.Logger = map[string]string{"echo": "Echo"}, slog.New(slog.NewTextHandler(log, nil))
+			change(o)
+		}
+	}
+}
+
+// writes makes one call that records more than 20 KB.
+func (c *client) writes(i int) error {
+	_, err := c.CallTool(c.t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"text": strings.Repeat(strconv.Itoa(i%10), 10_000)}})
+	return err
+}
+
+// When the record of a session is full, the session ends, and the client opens another. The
+// sessions of others continue.
+func TestASessionEndsWhenItsRecordIsFull(t *testing.T) {
+	t.Parallel()
+	for _, token := range []string{"", tokens["ann"]} {
+		log := &logged{}
+		w := start(t, library, writing(log, func(o *server.Options) { o.Record = 100_000 }))
+		access := server.Access{}
+		if token != "" {
+			access.Tokens = tokens
+		}
+		h := w.http(access)
+		other := w.over(h, token, older, nil)
+		if err := other.writes(0); err != nil {
+			t.Error(err)
+		}
+		c := w.over(h, token, older, nil)
+		n, err := 0, error(nil)
+		for ; n < 20 && err == nil; n++ {
+			err = c.writes(n)
+		}
+		if n < 4 || n > 6 || err == nil || !strings.Contains(err.Error(), "record_full: ") || !strings.Contains(err.Error(), "open a new session") {
+			t.Errorf("call %d: %v", n, err)
+		}
+		if ended := <-w.ends; ended.Session != c.ID() {
+			t.Errorf("%+v has ended, not %s", ended, c.ID())
+		}
+		if err := c.writes(0); err == nil {
+			t.Error("the session continues")
+		}
+		if got := log.count("record_full"); got != 1 {
+			t.Errorf("%d lines in the log", got)
+		}
+		for _, c := range []*client{other, w.over(h, token, older, nil)} {
+			if err := c.writes(1); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// In the newer revision, a principal's full session is replaced. Over stdio, the client is the
+// user's own program, and its session has no such limit.
+func TestAFullSessionOfAPrincipalIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := start(t, library, writing(&logged{}, func(o *server.Options) { o.Record, o.Written = 100_000, 1_000_000 }))
+	c := w.over(w.http(server.Access{Tokens: tokens}), tokens["ann"], newest, nil)
+	for i := range 12 {
+		if err := c.writes(i); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(w.logs[server.Client{Principal: "ann"}]); n < 2 || n > 4 {
+		t.Errorf("%d records", n)
+	}
+	own := w.stdio(nil)
+	for i := range 60 {
+		if err := own.writes(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(w.logs[process]); n != 1 {
+		t.Errorf("%d records over stdio", n)
+	}
+}
+
+// A principal can write so much in a day, in any number of sessions of any revision. Opening a
+// session counts. Others are not affected, and the limit ends with the day.
+func TestAPrincipalWritesOnlySoMuchInADay(t *testing.T) {
+	t.Parallel()
+	var late atomic.Int64
+	log := &logged{}
+	w := start(t, library, writing(log, func(o *server.Options) {
+		o.Record, o.Written = 70_000, 300_000
+		o.Now = func() time.Time { return time.Unix(1_800_000_000, 0).Add(time.Duration(late.Load())) }
+	}))
+	h := w.http(server.Access{Tokens: tokens})
+	full := func(err error) bool { return err != nil && strings.Contains(err.Error(), "try again tomorrow") }
+	n, err := 0, error(nil)
+	for ; n < 40 && !full(err); n++ {
+		err = w.over(h, tokens["ann"], []string{older, newest}[n%2], nil).writes(n)
+		if err != nil && !full(err) {
+			t.Fatal(err)
+		}
+	}
+	if n < 5 || n > 15 {
+		t.Errorf("call %d: %v", n, err)
+	}
+	ann, bob := w.over(h, tokens["ann"], newest, nil), w.over(h, tokens["bob"], newest, nil)
+	records := 0
+	for _, logs := range w.logs {
+		records += len(logs)
+	}
+	if _, err := ann.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "skill://project/guide/SKILL.md"}); !full(err) {
+		t.Error(err)
+	}
+	if _, err := ann.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "hello"}); !full(err) {
+		t.Error(err)
+	}
+	if err := w.over(h, tokens["ann"], older, nil).writes(0); !full(err) {
+		t.Error(err)
+	}
+	after := 0
+	for _, logs := range w.logs {
+		after += len(logs)
+	}
+	if diff := cmp.Diff(records, after); diff != "" {
+		t.Errorf("records (-before +after):\n%s", diff)
+	}
+	if got := log.count("until the 24 hours are over"); got != 1 {
+		t.Errorf("%d lines in the log", got)
+	}
+	if err := bob.writes(0); err != nil {
+		t.Error(err)
+	}
+	late.Store(int64(24 * time.Hour))
+	if err := ann.writes(0); err != nil {
+		t.Error(err)
+	}
+}
+
+// New skills are recorded in every session, but not at the expense of its client.
+func TestNewSkillsCountForNoClient(t *testing.T) {
+	t.Parallel()
+	w := start(t, library, writing(&logged{}, func(o *server.Options) { o.Record, o.Written = 40_000, 80_000 }))
+	c := w.over(w.http(server.Access{Tokens: tokens}), tokens["ann"], older, nil)
+	c.call("list_skills", nil)
+	for i := range 20 {
+		w.put("more/SKILL.md", skill("more", "Number "+strconv.Itoa(i)+strings.Repeat(" more", 180)+".", "More."))
+		if err := w.server.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.call("list_skills", nil)
+	if n := len(events[event.SkillsDiscovered](w, server.Client{Session: c.ID()})); n != 21 {
+		t.Errorf("%d lists of skills are recorded", n)
+	}
+	c.call("list_skills", nil)
 }

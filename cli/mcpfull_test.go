@@ -1,0 +1,44 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// A client cannot record as much as it likes: when the record of its session is full, the session
+// ends, the operator is told, and other clients continue.
+func TestMCP_EndsSessionWhenItsRecordIsFull(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(map[string]string{"shelf/say/SKILL.md": "---\nname: say\ndescription: Say something.\narguments: words\n---\nSay it.\n"})
+	w := p.servesHTTP()
+	other := w.client("2025-11-25")
+	other.call("load_skill", map[string]any{"name": "report"})
+	c := w.client("2025-11-25")
+	n, err := 0, error(nil)
+	for ; n < 40 && err == nil; n++ {
+		_, err = c.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "say", Arguments: map[string]string{"words": strings.Repeat(string(rune('A'+n)), 3<<20)}})
+	}
+	if n == 40 || err == nil || !strings.Contains(err.Error(), "record_full: ") {
+		t.Errorf("after %d prompts of 3 MiB: %v", n, err)
+	}
+	for _, c := range []mcpClient{other, w.client("2025-11-25")} {
+		if text, ok, _ := c.call("load_skill", map[string]any{"name": "say"}); !ok {
+			t.Error(text)
+		}
+	}
+	if said := w.end(false); strings.Count(said, "record_full") != 1 {
+		t.Errorf("the server said %q", said)
+	}
+	ids, states := p.recorded()
+	if len(ids) != 3 {
+		t.Errorf("records %q: %q", ids, states)
+	}
+	for _, id := range ids {
+		if exit, out := p.metier("audit", "verify", id); exit != 0 {
+			t.Errorf("%s: exit %d: %s", id, exit, out)
+		}
+	}
+}

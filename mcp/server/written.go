@@ -1,0 +1,99 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"metier/internal/termtext"
+)
+
+// Limits of what clients over HTTP write to the records of their sessions.
+const (
+	mostRecord  = 64 << 20 // bytes of one session's calls
+	mostWritten = 2 << 30  // bytes of a principal's sessions in writtenTime
+	writtenTime = 24 * time.Hour
+)
+
+const codeFull = "record_full"
+
+// written counts the bytes that principals wrote to the records of their sessions. Records stay, so
+// only time gives bytes back.
+type written struct {
+	mu    sync.Mutex
+	since time.Time
+	by    map[string]int64
+}
+
+// add counts n bytes, and returns what the principal has written in the current period.
+func (w *written) add(by string, n int64, now time.Time) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.by == nil || now.Sub(w.since) >= writtenTime {
+		w.since, w.by = now, map[string]int64{}
+	}
+	w.by[by] += n
+	return w.by[by]
+}
+
+// count counts what the calls of a client have recorded. opening is set for what opening its session
+// recorded, which counts only toward the principal's limit.
+func (s *Server) count(c *client, opening bool) {
+	if c.session == nil || c.key.Process {
+		return
+	}
+	now := c.session.Recorded()
+	s.mu.Lock()
+	n := max(now-c.counted, 0)
+	c.counted = max(now, c.counted)
+	if !opening {
+		c.wrote += n
+	}
+	wrote := c.wrote
+	s.mu.Unlock()
+	if !opening && wrote >= s.opts.Record && wrote-n < s.opts.Record {
+		s.opts.Full(codeFull, fmt.Sprintf("the calls of a session of %s have recorded %d bytes, which is the limit, so the session ends", termtext.Quote(c.by), wrote))
+	}
+	if sum := s.written.add(c.by, n, s.opts.Now()); sum >= s.opts.Written && sum-n < s.opts.Written {
+		s.opts.Full(codeFull, fmt.Sprintf("the sessions of %s have recorded %d bytes in less than 24 hours, which is the limit, so further calls are refused until the 24 hours are over", termtext.Quote(c.by), sum))
+	}
+}
+
+// refreshed gives a session the new skills. What that records is not the client's.
+func (s *Server) refreshed(ctx context.Context, c *client) error {
+	before := c.session.Recorded()
+	err := c.session.Refresh(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.counted += c.session.Recorded() - before
+	return err
+}
+
+// full refuses a call if its principal has written too much.
+func (s *Server) full(by string) error {
+	if s.written.add(by, 0, s.opts.Now()) < s.opts.Written {
+		return nil
+	}
+	return recordFull("the records of this client have grown as much as they can in a day; try again tomorrow, or ask the server's operator")
+}
+
+// overflows refuses a call of a session whose record is full. It ends the session once this call is
+// answered and the others are made, because the library does not answer calls of a closed session.
+func (s *Server) overflows(req mcp.Request, c *client) error {
+	ss, is := req.GetSession().(*mcp.ServerSession)
+	end := func() {
+		s.leaving.Go(func() { c.calls.Wait(); _ = ss.Close() })
+	}
+	if is && !s.requests.later(req, end) {
+		end()
+	}
+	return recordFull("the session ends because its record is full; open a new session and make this call again")
+}
+
+func recordFull(text string) error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: codeFull + ": " + text}
+}
