@@ -7,6 +7,7 @@ var flagOf = map[string]string{
 	"AnswerRequest.Question":         "--question",
 	"AnswerRequest.Scope":            "--scope",
 	"Request.Artifacts":              "--artifact-root",
+	"Request.Closed":                 "--token-file",
 	"Request.Browser.Endpoint":       "--browser-endpoint",
 	"Request.Browser.Origin":         "--browser-origin",
 	"Request.Browser.Until":          "--browser-until",

@@ -126,6 +126,9 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 		if err := r.openSandbox(); err != nil {
 			return nil, err
 		}
+		if err := r.checkShown(ctx); err != nil {
+			return nil, err
+		}
 		r.noteApprovals()
 	}
 	if r.links = r.shared; r.links == nil {

@@ -51,6 +51,13 @@ const (
 	ScratchDir   = "/tmp"
 )
 
+// SystemPaths lists the host paths that programs see, read-only, at the same path in backends that
+// show any: programs and their libraries.
+func SystemPaths() []string {
+	return []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/etc/ld.so.cache",
+		"/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted"}
+}
+
 // ProxyAddr is the address of the proxy in a job with a Serve function.
 const ProxyAddr = "127.0.0.1:3128"
 

@@ -72,7 +72,7 @@ func New(o Options) (*Sandbox, error) {
 			return nil, err
 		}
 	}
-	o.Visible = append(slices.Clone(hostpaths.Visible), o.Visible...)
+	o.Visible = append(sandbox.SystemPaths(), o.Visible...)
 	return &Sandbox{o: o, jobs: jobs.New(), starting: make(chan struct{}, max(2, runtime.NumCPU()))}, nil
 }
 

@@ -2,7 +2,6 @@ package native
 
 import (
 	"log/slog"
-	"slices"
 
 	"metier/sandbox"
 	"metier/sandbox/internal/hostpaths"
@@ -32,7 +31,7 @@ func New(o *Options) (*Sandbox, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Sandbox{visible: slices.Clone(hostpaths.Visible), log: o.Log}
+	s := &Sandbox{visible: sandbox.SystemPaths(), log: o.Log}
 	for _, p := range o.Visible {
 		if err := hostpaths.Check(p); err != nil {
 			return nil, err

@@ -11,18 +11,14 @@ import (
 	"metier/sandbox"
 )
 
-// Visible lists the paths of programs and their libraries, without user data.
-var Visible = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/etc/ld.so.cache",
-	"/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted"}
-
 // lives are folders that cannot be shown as a whole. Folders inside them can.
 var lives = []string{"/", "/etc", "/home", "/root", "/var", "/run"}
 
 // ours are folders of the sandbox itself. Nothing below them can be shown either.
 var ours = []string{"/proc", "/sys", "/dev", sandbox.ScratchDir, sandbox.WorkspaceDir, sandbox.SkillsDir}
 
-// Check returns an error if a folder cannot be shown in addition to Visible. own are further
-// folders that the backend reserves.
+// Check returns an error if a folder cannot be shown in addition to sandbox.SystemPaths. own are
+// further folders that the backend reserves.
 func Check(p string, own ...string) error {
 	if !path.IsAbs(p) || path.Clean(p) != p || strings.ContainsRune(p, 0) {
 		return fmt.Errorf("%q is not a clean absolute path to show in the sandbox", p)
