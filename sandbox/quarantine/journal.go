@@ -296,7 +296,7 @@ func (j *Journal) Sweep(ctx context.Context, here string) (moved []Moved, err er
 // at returns where the workspace is now: its path, or here if it was moved there, or "" if unknown.
 func (n noted) at(here string) string {
 	for _, dir := range []string{n.Workspace, here} {
-		if id := folderID(dir); id != "" && (id == n.ID || n.ID == "" && dir == n.Workspace) {
+		if id := folderID(dir); id != "" && (hasID(id, n.ID) || n.ID == "" && dir == n.Workspace) {
 			return dir
 		}
 	}

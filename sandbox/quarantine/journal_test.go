@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -132,6 +133,68 @@ func TestSweep_FindsMovedWorkspaces(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"lock": ""}, list(t, journal)); diff != "" {
 		t.Errorf("the journal (-want +got):\n%s", diff)
+	}
+}
+
+// A workspace that was made again at the same path is another one, even if it gets the inode of the
+// first. What the user creates in it stays.
+func TestSweep_KeepsWhatIsInANewWorkspace(t *testing.T) {
+	t.Parallel()
+	dir, journal := workspace(t, nil), t.TempDir()
+	kill(t, dir, journal, time.Now(), "a")
+	inode := func() uint64 {
+		var st syscall.Stat_t
+		if err := syscall.Stat(dir, &st); err != nil {
+			t.Fatal(err)
+		}
+		return st.Ino
+	}
+	first := inode()
+	for range 100 { // most file systems use the inode again at once
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if inode() == first {
+			break
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, ".git"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if moved, err := quarantine.NewJournal(journal).Sweep(t.Context(), dir); len(moved) > 0 || err != nil {
+		t.Errorf("moved %+v, %v", moved, err)
+	}
+	if diff := cmp.Diff(map[string]string{".git": "/"}, list(t, dir)); diff != "" {
+		t.Errorf("the workspace (-want +got):\n%s", diff)
+	}
+}
+
+// The entries of earlier versions identify the workspace without its birth time.
+func TestSweep_ReadsEntriesWithoutBirthTime(t *testing.T) {
+	t.Parallel()
+	dir, journal := workspace(t, nil), t.TempDir()
+	kill(t, dir, journal, time.Now(), ".git/hooks")
+	entries, err := filepath.Glob(filepath.Join(journal, "job-*.json"))
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("entries %q, %v", entries, err)
+	}
+	b, err := os.ReadFile(entries[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := regexp.MustCompile(`("id":"\d+:\d+):\d+\.\d+"`).ReplaceAll(b, []byte(`$1"`))
+	if err := os.WriteFile(entries[0], old, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	moved, err := quarantine.NewJournal(journal).Sweep(t.Context(), dir)
+	if err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]quarantine.Moved{{Workspace: dir, Quarantined: sandbox.Quarantined{Path: ".git", To: ".git.quarantined"}}}, moved); diff != "" {
+		t.Errorf("moved (-want +got):\n%s", diff)
 	}
 }
 

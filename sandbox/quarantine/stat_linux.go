@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -51,12 +52,18 @@ func giveTo(root *os.Root, p string, other fs.FileInfo) error {
 	return nil
 }
 
-// folderID identifies a folder even after it is moved within its file system. It returns "" if
-// there is no ID.
+// folderID identifies a folder even after it is moved within its file system, also among those that
+// had its inode before. It returns "" if there is no ID.
 func folderID(dir string) string {
-	var st unix.Stat_t
-	if unix.Stat(dir, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+	var st unix.Statx_t
+	if unix.Statx(unix.AT_FDCWD, dir, 0, unix.STATX_TYPE|unix.STATX_INO|unix.STATX_BTIME, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return ""
 	}
-	return fmt.Sprintf("%d:%d", st.Dev, st.Ino)
+	return fmt.Sprintf("%d:%d:%d.%d", unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino, st.Btime.Sec, st.Btime.Nsec)
+}
+
+// hasID reports whether a folder with the ID is the one that an entry names. Entries of earlier
+// versions have IDs without the birth time.
+func hasID(id, noted string) bool {
+	return id == noted || strings.Count(noted, ":") == 1 && strings.HasPrefix(id, noted+":")
 }

@@ -28,3 +28,5 @@ func folderID(dir string) string {
 	}
 	return dir // does not recognize a moved folder
 }
+
+func hasID(id, noted string) bool { return id == noted }
