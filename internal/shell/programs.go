@@ -19,7 +19,7 @@ var data = set(`: true false echo printf pwd cd exit return break continue shift
 // Their arguments are not matched against rules, unless the first operand is one of the words
 // listed here, which start a named program.
 var own = map[string]string{
-	"git":    "bisect submodule rebase filter-branch difftool mergetool grep config shell web--browse send-email instaweb",
+	"git":    "bisect submodule rebase filter-branch difftool mergetool merge-index remote-ext grep config shell web--browse send-email instaweb",
 	"docker": "run exec compose", "podman": "run exec", "kubectl": "exec run debug", "npm": "exec x", "pnpm": "exec dlx x", "yarn": "exec dlx", "bun": "x", "uv": "run tool", "pipx": "run", "cargo": "", "go": "tool",
 	"make": "", "gmake": "", "cmake": "-E", "ninja": "", "meson": "", "bazel": "run", "python": "", "python2": "", "python3": "", "pypy3": "", "node": "", "nodejs": "", "deno": "", "ruby": "", "perl": "", "php": "", "lua": "",
 	"Rscript": "", "julia": "", "swift": "", "java": "", "javac": "", "mvn": "", "gradle": "", "rustc": "", "rustup": "run", "gcc": "", "g++": "", "cc": "", "c++": "", "clang": "", "clang++": "", "ld": "", "ar": "", "gofmt": "",
@@ -27,41 +27,6 @@ var own = map[string]string{
 	"golangci-lint": "", "staticcheck": "", "shellcheck": "", "shfmt": "", "markdownlint": "", "yamllint": "", "helm": "", "terraform": "", "tofu": "", "ansible-playbook": "", "aws": "", "gcloud": "", "az": "", "gh": "", "curl": "", "wget": "", "psql": "", "mysql": "", "sqlite3": "",
 	"redis-cli": "", "mongosh": "", "gem": "", "brew": "", "apt": "", "apt-get": "", "apt-cache": "", "dpkg": "", "ffmpeg": "", "ffprobe": "", "convert": "", "magick": "", "pandoc": "", "pdftotext": "", "pdftoppm": "", "pdfinfo": "", "qpdf": "", "soffice": "", "libreoffice": "",
 	"tesseract": "", "exiftool": "", "openssl": "", "mkdocs": "", "hugo": "", "playwright": "", "cypress": "", "agent-browser": "", "metier": "", "just": "", "dotnet": "", "mix": "", "composer": "",
-}
-
-// naming are the options of such programs that name a program: long options, which git and wget
-// accept abbreviated, and beginnings of other words.
-var naming = map[string]struct{ long, words string }{
-	"git":  {"upload-pack receive-pack exec extcmd", "ext::"},
-	"wget": {"use-askpass", ""}, "dpkg": {"pre-invoke post-invoke status-logger", ""}, "npm": {"script-shell", ""},
-	"apt": {"option", "-o"}, "apt-get": {"option", "-o"}, "apt-cache": {"option", "-o"},
-	"make": {"eval", "SHELL="}, "gmake": {"eval", "SHELL="}, "ar": {"plugin", ""}, "java": {"", "-XX:On"},
-	"go":  {"toolexec vettool exec", "-toolexec -vettool -exec"},
-	"gcc": {"", "-wrapper -B -fplugin -specs"}, "g++": {"", "-wrapper -B -fplugin -specs"}, "cc": {"", "-wrapper -B -fplugin -specs"}, "c++": {"", "-wrapper -B -fplugin -specs"},
-	"clang": {"", "-B -fplugin"}, "clang++": {"", "-B -fplugin"}, "sqlite3": {"", ".sh .sy .on .ou .im .lo .ex .ww"}, "psql": {"", `\! \o \g \copy \w |`},
-}
-
-// namesProgram reports whether an argument of a program names a program to start.
-func namesProgram(words []word) bool {
-	base := path.Base(words[0].text)
-	l := naming[base]
-	clones := false
-	for _, w := range words[1:] {
-		clones = clones || base == "git" && (w.text == "clone" || w.text == "init")
-		name, _, _ := strings.Cut(strings.TrimPrefix(w.text, "--"), "=")
-		switch {
-		case strings.HasPrefix(w.text, "--") && abbreviates(name, l.long):
-			return true
-		case clones && (strings.HasPrefix(w.text, "-u") || strings.HasPrefix(w.text, "-c") || strings.HasPrefix(w.text, "--") && abbreviates(name, "config template")):
-			return true
-		}
-		for begin := range set(l.words) {
-			if strings.HasPrefix(w.text, begin) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // helped are programs with data arguments, except for options that name a program: the letters of
@@ -336,6 +301,9 @@ func (s *starter) decides(words []word, fed bool) {
 	if slices.ContainsFunc(words, func(w word) bool { return strings.HasPrefix(w.text, "--exec-path=") }) {
 		s.unknown() // the commands of git are elsewhere
 	}
+	if path.Base(words[0].text) == "git" && slices.ContainsFunc(words, func(w word) bool { return strings.HasPrefix(w.text, "--config-env") }) {
+		s.unknown() // a variable has the value
+	}
 	if namesProgram(words) {
 		s.strict(words, fed)
 		return
@@ -346,7 +314,7 @@ func (s *starter) decides(words []word, fed bool) {
 	}
 	for i := 1; i < len(words); i++ {
 		switch w := words[i]; {
-		case !w.known, set(first)[w.text], w.text == "-c" || w.text == "--config-env" || w.text == "--exec-path":
+		case !w.known, set(first)[w.text], w.text == "-c" || w.text == "--exec-path":
 			s.strict(words, fed)
 			return
 		case w.text == "-C" || w.text == "-n" || w.text == "--context" || w.text == "--namespace":
