@@ -15,7 +15,7 @@ import (
 
 // CreateRecord creates the folder of a run in a workspace, and makes git ignore records.
 func (e *Engine) CreateRecord(ctx context.Context, workspace, artifacts, id string, secrets ...record.Secret) (*run.Folder, error) {
-	if err := errors.Join(e.remember(workspace), e.Claim(ctx, artifacts)); err != nil {
+	if err := errors.Join(e.remember(knownProjects, workspace), e.rememberRecords(workspace, artifacts), e.Claim(ctx, artifacts)); err != nil {
 		return nil, err
 	}
 	folder, err := run.Create(artifacts, id, e.RunOptions(secrets...))

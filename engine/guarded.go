@@ -78,43 +78,69 @@ func (e *Engine) skillFolders(workspace, cwd string) (out []string) {
 	return out
 }
 
-// remember notes in the state folder that metier has run in a workspace, so that runs in a parent
-// folder protect it.
-func (e *Engine) remember(workspace string) error {
+// Lists of folders in the state folder.
+const (
+	knownProjects = "projects" // workspaces in which metier has run, which runs in a parent folder protect
+	knownRecords  = "records"  // folders of records, except .metier/runs, which all runs hide
+)
+
+// remember adds a folder to a list.
+func (e *Engine) remember(list, folder string) error {
 	dir := e.Env.StateDir()
 	if dir == "" {
 		return nil
 	}
-	dir = filepath.Join(dir, "projects")
-	path := filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256([]byte(workspace))))
+	dir = filepath.Join(dir, list)
+	path := filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256([]byte(folder))))
 	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return run.StateUnwritable(dir, err)
 	}
-	e.forgetProjects(dir)
-	if err := atomicfile.Write(path, []byte(workspace), 0o600); err != nil {
+	e.forget(list)
+	if err := atomicfile.Write(path, []byte(folder), 0o600); err != nil {
 		return run.StateUnwritable(dir, err)
 	}
 	return nil
 }
 
-// forgetProjects removes the notes about workspaces that no longer exist.
-func (e *Engine) forgetProjects(dir string) {
-	for file, workspace := range e.projects() {
-		if _, err := os.Lstat(workspace); errors.Is(err, fs.ErrNotExist) {
-			_ = os.Remove(filepath.Join(dir, file)) // one more to look at is no harm
+// forget removes the folders that no longer exist from a list.
+func (e *Engine) forget(list string) {
+	for file, folder := range e.known(list) {
+		if _, err := os.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
+			_ = os.Remove(filepath.Join(e.Env.StateDir(), list, file)) // one more to look at is no harm
 		}
 	}
 }
 
-// projects returns the workspaces noted by remember, by file.
-func (e *Engine) projects() map[string]string {
+// rememberRecords notes a folder of records, unless it is the default one of a workspace.
+func (e *Engine) rememberRecords(workspace, artifacts string) error {
+	if artifacts == filepath.Join(workspace, ".metier", "runs") {
+		return nil
+	}
+	return e.remember(knownRecords, confine.RealPathOfExisting(artifacts))
+}
+
+// records returns the folders in a workspace in which runs keep records, except .metier/runs.
+func (e *Engine) records(workspace string) (out []string) {
+	for _, dir := range e.known(knownRecords) {
+		if _, err := os.Lstat(dir); err == nil && confine.Within(workspace, dir) {
+			out = append(out, dir)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (e *Engine) projects() map[string]string { return e.known(knownProjects) }
+
+// known returns the folders of a list, by file.
+func (e *Engine) known(name string) map[string]string {
 	if e.Env.StateDir() == "" {
 		return nil
 	}
-	dir := filepath.Join(e.Env.StateDir(), "projects")
+	dir := filepath.Join(e.Env.StateDir(), name)
 	list, err := os.ReadDir(dir)
 	out := map[string]string{}
 	for _, e := range list {
@@ -130,7 +156,7 @@ func (e *Engine) projects() map[string]string {
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		e.unlisted.Do(func() {
-			e.note("projects_unreadable", "the list of projects cannot be read whole, so some below this workspace may be unprotected: %v", err)
+			e.note("projects_unreadable", "the list of %s cannot be read whole, so some below this workspace may be unprotected: %v", name, err)
 		})
 	}
 	return out

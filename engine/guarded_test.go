@@ -23,13 +23,13 @@ func TestRemember_ForgetsProjectsThatAreGone(t *testing.T) {
 	if err := os.Mkdir(gone, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.remember(gone); err != nil {
+	if err := e.remember(knownProjects, gone); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(gone); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.remember(here); err != nil {
+	if err := e.remember(knownProjects, here); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{here}, slices.Collect(maps.Values(e.projects()))); diff != "" {

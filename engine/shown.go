@@ -43,7 +43,7 @@ func (r *Run) closedPaths() (out []closedPath) {
 	}
 	records(r.launch.Artifacts)
 	_, hidden := r.e.guarded(r.launch.Workspace, r.launch.Cwd)
-	for _, p := range hidden {
+	for _, p := range append(hidden, r.e.records(r.launch.Workspace)...) {
 		if _, err := os.Lstat(p); err == nil {
 			records(p)
 		}
