@@ -134,7 +134,7 @@ func chatRows() []Row {
 		choice("unknown_slash", "How a typed /NAME is handled if no skill that users can call has that name.",
 			func(s *Settings) *UnknownSlash { return &s.Chat.UnknownSlash }, []value[UnknownSlash]{
 				{UnknownSlashError, "an error that lists the available skills"},
-				{UnknownSlashNotice, "a notice; nothing is sent to the model, and a run ends as it does with the value error"},
+				{UnknownSlashNotice, "a notice; nothing is sent to the model, and a run ends in the same way as with the value error"},
 				{UnknownSlashPass, "it is sent to the model as text"},
 			}),
 	}

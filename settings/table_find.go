@@ -33,14 +33,14 @@ func discoverRows() []Row {
 				{RootHome, "the skill folders in the home directory"},
 				{RootEnv, "the folders listed in AGENT_SKILLS_DIRS"},
 				{RootDB, "skills stored per project; the store is not built yet"},
-				{RootHarness, "the workspace, if it is a harness: a folder with HARNESS.md"},
+				{RootHarness, "the workspace, if it is a harness (a folder with HARNESS.md)"},
 			}), string(RootProject), string(RootEnv), string(RootHarness)),
 		set("root_families", "The agents whose skill folders are searched by auto:project, auto:home, and env. They are searched in the order of the values below or, for env, in the order of AGENT_SKILLS_DIRS.", "none",
 			func(s *Settings) *Set[Family] { return &s.Discover.Families }, families()),
 		choice("root_ancestors", "Whether auto:project includes the folders above the workspace.",
 			func(s *Settings) *Ancestors { return &s.Discover.Ancestors }, []value[Ancestors]{
 				{AncestorsNo, "only the workspace's own skill folders"},
-				{AncestorsYes, "also those of the folders above the workspace, up to the one with .git, except the home directory and folders that other users can write to"},
+				{AncestorsYes, "also the skill folders in the folders above the workspace, up to the one with .git, except the home directory and folders that other users can write to"},
 			}),
 		choice("root_scope", "Where a root may be.",
 			func(s *Settings) *RootScope { return &s.Discover.RootScope }, []value[RootScope]{
@@ -77,7 +77,7 @@ func discoverRows() []Row {
 				{ReloadPerTurn, "before each turn"},
 				{ReloadTagged, "when the store changes; same as per_turn until the store is built"},
 				{ReloadWatch, "when a file changes; same as per_turn until file watching is built"},
-				{ReloadPerCall, "whenever the skills are requested, which a run does once per turn"},
+				{ReloadPerCall, "each time the skills are requested (in a run, once per turn)"},
 			}),
 		choice("resource_index", "When a skill's files are indexed and hashed.",
 			func(s *Settings) *ResourceIndex { return &s.Discover.ResourceIndex }, []value[ResourceIndex]{
@@ -217,7 +217,7 @@ func catalogRows() []Row {
 			func(s *Settings) *int { return &s.Catalog.Budget }, 1000000),
 		fixed(choice("paths", "Which skill paths the model sees.",
 			func(s *Settings) *Paths { return &s.Catalog.Paths }, []value[Paths]{
-				{PathsNone, "no paths; skills are listed by skillId, and calls use it instead of the name"},
+				{PathsNone, "no paths; skills are listed by skillId, and calls use the skillId instead of the name"},
 				{PathsSkill, "relative to the skill or harness"},
 				{PathsRepo, "relative to the repository"},
 				{PathsSandbox, "/skills/NAME/..."},

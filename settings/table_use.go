@@ -119,7 +119,7 @@ func toolsRows() []Row {
 		choice("if_match", "Whether write_file and edit_file require the digest from the last read.",
 			func(s *Settings) *IfMatch { return &s.Tools.IfMatch }, []value[IfMatch]{
 				{IfMatchYes, "a call without a digest, or with a stale one, is refused"},
-				{IfMatchNo, "the digest is checked only if the call has one"},
+				{IfMatchNo, "the digest is checked only if the call includes one"},
 			}),
 	}
 }

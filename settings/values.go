@@ -11,7 +11,7 @@ const (
 	RootHome    Root = "auto:home"    // the skill folders in the home directory
 	RootEnv     Root = "env"          // the folders listed in AGENT_SKILLS_DIRS
 	RootDB      Root = "db"           // skills stored per project; the store is not built yet
-	RootHarness Root = "harness"      // the workspace, if it is a harness: a folder with HARNESS.md
+	RootHarness Root = "harness"      // the workspace, if it is a harness (a folder with HARNESS.md)
 )
 
 // Family is an agent whose skill folders auto:project, auto:home and env search.
@@ -24,7 +24,7 @@ type Ancestors string
 // The values of Ancestors, narrowest first.
 const (
 	AncestorsNo  Ancestors = "no"  // only the workspace's own skill folders
-	AncestorsYes Ancestors = "yes" // also those of the folders above the workspace, up to the one with .git, except the home directory and folders that other users can write to
+	AncestorsYes Ancestors = "yes" // also the skill folders in the folders above the workspace, up to the one with .git, except the home directory and folders that other users can write to
 )
 
 // RootScope says where a root may lie.
@@ -85,7 +85,7 @@ const (
 	ReloadPerTurn  Reload = "per_turn" // before each turn
 	ReloadTagged   Reload = "tagged"   // when the store changes; same as per_turn until the store is built
 	ReloadWatch    Reload = "watch"    // when a file changes; same as per_turn until file watching is built
-	ReloadPerCall  Reload = "per_call" // whenever the skills are requested, which a run does once per turn
+	ReloadPerCall  Reload = "per_call" // each time the skills are requested (in a run, once per turn)
 )
 
 // ResourceIndex says when the files of a skill are indexed and hashed.
@@ -263,7 +263,7 @@ type Paths string
 
 // The values of Paths, narrowest first.
 const (
-	PathsNone    Paths = "none"    // no paths; skills are listed by skillId, and calls use it instead of the name
+	PathsNone    Paths = "none"    // no paths; skills are listed by skillId, and calls use the skillId instead of the name
 	PathsSkill   Paths = "skill"   // relative to the skill or harness
 	PathsRepo    Paths = "repo"    // relative to the repository
 	PathsSandbox Paths = "sandbox" // /skills/NAME/...

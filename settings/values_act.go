@@ -183,7 +183,7 @@ type UnknownSlash string
 // The values of UnknownSlash, narrowest first.
 const (
 	UnknownSlashError  UnknownSlash = "error"  // an error that lists the available skills
-	UnknownSlashNotice UnknownSlash = "notice" // a notice; nothing is sent to the model, and a run ends as it does with the value error
+	UnknownSlashNotice UnknownSlash = "notice" // a notice; nothing is sent to the model, and a run ends in the same way as with the value error
 	UnknownSlashPass   UnknownSlash = "pass"   // it is sent to the model as text
 )
 

@@ -154,5 +154,5 @@ type IfMatch string
 // The values of IfMatch, narrowest first.
 const (
 	IfMatchYes IfMatch = "yes" // a call without a digest, or with a stale one, is refused
-	IfMatchNo  IfMatch = "no"  // the digest is checked only if the call has one
+	IfMatchNo  IfMatch = "no"  // the digest is checked only if the call includes one
 )
