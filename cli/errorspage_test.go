@@ -25,9 +25,9 @@ func errorsPage() []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Errors
 
-After reading this page, you can handle any metier error in a script or a program. Every error has a
-code, and the meaning of a code never changes. For example, this error means that another process is
-working on the run:
+Use this page to handle metier errors in a script or a program. Every error has a code, and the
+meaning of a code never changes. For example, this error means that another process is working on
+the run:
 
 ` + "```text" + `
 metier: run: "runs/20260102-101500-abcd": another process is working on this run [run_locked]

@@ -61,7 +61,7 @@ var models = []Code{
 var protocol = []Code{
 	{"mcp_config", "invalid", "A file that lists MCP servers is missing or invalid.", "Fix the entry that the message names."},
 	{"mcp_server_unknown", "not_found", "No MCP server with this name is configured.", "List the servers with 'metier mcp ls'."},
-	{"mcp_server_changed", "drift", "The configuration of an MCP server changed after the run began.", "Check the file. Then resume with --on-drift reload to start the server as it is now, or with --on-drift warn to continue without it."},
+	{"mcp_server_changed", "drift", "The configuration of an MCP server changed after the run began.", "Check the file. Then resume with on_drift reload to start the server with its current configuration, or with on_drift warn to continue without the server."},
 	{"mcp_not_verified", "", "Some of the server's skills do not match their entries.", "Report it to the server's operator. Runs refuse these skills."},
 	{"mcp_error", "unavailable", "The server returned an error.", "Read the message."},
 	{"mcp_failed", "unavailable", "The server could not be started, or the connection failed.", "Check it with 'metier mcp inspect'."},
@@ -76,6 +76,6 @@ var protocol = []Code{
 	{"mcp_file_unlisted", "drift", "The server sent a file that the skill's entry does not list.", "Report it to the server's operator."},
 	{"mcp_digest_mismatch", "drift", "The digest of a file from the server differs from the one in the skill's entry.", "Report it to the server's operator."},
 	{"mcp_size_mismatch", "drift", "The size of a file from the server differs from the one in the skill's entry.", "Report it to the server's operator."},
-	{"mcp_frontmatter_mismatch", "drift", "The frontmatter of SKILL.md differs from the one in the skill's entry.", "Report it to the server's operator."},
+	{"mcp_frontmatter_mismatch", "drift", "The frontmatter of SKILL.md differs from the frontmatter in the skill's entry.", "Report it to the server's operator."},
 	{"endpoint_invalid", "invalid", "An MCP endpoint is invalid or duplicated, or there are too many endpoints.", "Follow the hint."},
 }

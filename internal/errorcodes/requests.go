@@ -54,7 +54,7 @@ var configuration = []Code{
 	{"tier_not_given", "", "This tier cannot be assigned to the skill.", "For a third-party skill, use user or project."},
 	{"run_file_unreadable", "invalid", "The run file could not be read.", "Specify the path to a readable run file."},
 	{"run_file_invalid", "invalid", "The run file has an invalid line.", "Fix the line that the message names."},
-	{"policy_file_unreadable", "invalid", "A policy file could not be read. Nothing runs without its rules.", "Specify the path to a readable policy file."},
+	{"policy_file_unreadable", "invalid", "A policy file could not be read, so metier did not run anything.", "Specify the path to a readable policy file."},
 	{"policy_file_invalid", "invalid", "A policy file has an invalid rule. Nothing runs until the rule is fixed.", "Fix the lines that the message names."},
 	{"profile_unknown", "invalid", "No settings profile has this name.", "List the profiles with 'metier profile list'."},
 	{"setting_unknown", "invalid", "No setting has this name.", "List the settings with 'metier profile show'."},
@@ -71,7 +71,7 @@ var configuration = []Code{
 	{"projects_unreadable", "", "The list of previously used projects or folders of records could not be read, so some of them are not protected.", "Check the file that the message names."},
 	{"telemetry_lost", "", "Telemetry could not be delivered. The run is not affected.", "Check the endpoint."},
 	{"secret_unavailable", "unavailable", "A secret could not be read from its variable, file, or program.", "Set the variable, fix the file, or remove the secret from the configuration."},
-	{"confirmation_needed", "", "The command would change another program's file, but cannot ask for confirmation without a terminal.", "Skip the confirmation, or paste the printed entry yourself."},
+	{"confirmation_needed", "", "The command would change another program's file, but cannot ask for confirmation without a terminal.", "Set the command's yes flag to skip the confirmation, or paste the printed entry yourself."},
 	{"client_unknown", "", "No client has this name.", "Use one of the names in the hint."},
 	{"client_file_unusable", "unavailable", "The client's configuration file could not be read or changed.", "Paste the printed entry yourself."},
 }

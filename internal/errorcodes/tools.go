@@ -21,7 +21,7 @@ var files = []Code{
 	{"envelope_closed", "denied", "The envelope is closed.", "Open a new one."},
 	{"tool_failed", "internal", "A custom tool returned an error.", "Read the message."},
 	{"tool_panic", "internal", "A tool panicked. The run continues.", "Report it to the tool's author."},
-	{"outcome_unknown", "", "A call was interrupted, and it is unknown whether it had an effect. It is not retried.", "Check the effect yourself."},
+	{"outcome_unknown", "", "A call was interrupted, and may or may not have taken effect. It is not retried.", "Check whether the call took effect."},
 	{"lost_too_often", "", "The same call was interrupted several times.", "Find out what terminates the process during the call."},
 }
 
