@@ -46,7 +46,7 @@ const (
 func ReadPolicy(path string, custom ...string) (Policy, error) {
 	b, err := namedfile.Read(path, maxFile)
 	if err != nil {
-		return Policy{}, metier.Errorf(metier.Invalid, "policy_file_unreadable", "name a policy file that can be read; without its rules nothing starts", "read the policy file %s: %w", path, err)
+		return Policy{}, metier.Errorf(metier.Invalid, "policy_file_unreadable", "specify a readable policy file", "read the policy file %s: %w", path, err)
 	}
 	f, err := parsePolicyFile(b, custom)
 	if err != nil {

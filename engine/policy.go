@@ -29,7 +29,7 @@ func (e *Engine) PolicyOf(flags []string, op config.Operator, custom ...string) 
 	files := slices.Clone(op.Policies)
 	for _, flag := range flags {
 		if flag == "" {
-			return nil, g, metier.Fieldf(metier.Invalid, "Request.Policies", "policy_file_unreadable", "name a readable policy file; nothing starts without its rules", "Request.Policies has an empty name")
+			return nil, g, metier.Fieldf(metier.Invalid, "Request.Policies", "policy_file_unreadable", "specify a readable policy file", "Request.Policies has an empty name")
 		}
 		files = append(files, e.Env.Path(flag))
 	}
