@@ -18,7 +18,7 @@ import (
 
 func (a *app) harnessCommand() *cobra.Command {
 	c := &cobra.Command{Use: "harness", GroupID: "author", Short: "Create, validate, and show harnesses",
-		Long: "A harness is a folder with a HARNESS.md that groups skills and references for an\nagent. To run an agent with it: metier run --harness DIR. See docs/HARNESS.md.", Args: cobra.NoArgs,
+		Long: "A harness is a folder with a HARNESS.md that groups skills and references for an\nagent. To run an agent with a harness, use 'metier run --harness DIR'. See docs/HARNESS.md.", Args: cobra.NoArgs,
 		RunE: a.help}
 	c.AddCommand(a.harnessValidateCommand(), a.harnessShowCommand(), a.harnessReadCommand(), a.harnessPromptCommand(), a.harnessInitCommand())
 	return c

@@ -34,13 +34,13 @@ func (a *app) mcpCommand() *cobra.Command {
 		Long: `Mcp serves the skills that 'metier list' shows to any client of the Model Context
 Protocol: as tools (to list, search, load, and read), as resources under skill://,
 as prompts, and as entries in the extension io.modelcontextprotocol/skills
-(SEP-2640). Scripts run only if --allow-skill-script or the configuration names
-them.
+(SEP-2640). Scripts run only if you allow them with --allow-skill-script or in the
+configuration.
 
-Without --http, it talks over stdio to the program that started it. With --http
-ADDR, it listens on that address and serves MCP at /mcp. If other machines can
-reach the address, --token-file is required. Each client has its own session, and
-each session is recorded, like a run.
+Without --http, it communicates over stdio with the program that started it. With
+--http ADDR, it listens on that address and serves MCP at /mcp. If other machines
+can reach the address, --token-file is required. Each client has its own session,
+and each session is recorded, like a run.
 
 Each --endpoint NAME=PROFILE,ROOT,... is a separate server at /mcp/NAME, with the
 skills in its roots and the settings of its profile. The default roots are those

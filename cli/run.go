@@ -101,7 +101,7 @@ run that was stopped or killed, use --resume. To continue a finished run, also u
 	fl.Int64Var(&f.maxTokens, "max-tokens", 0, "maximum number of tokens for the whole run (default: no limit)")
 	fl.StringVar(&f.artifacts, "artifact-root", "", "folder for the record (default: .metier/runs in the workspace)")
 	fl.StringVar(&f.onDrift, "on-drift", "", "what to do on --resume if skills have changed: fail, warn, reload, or ignore")
-	fl.StringArrayVar(&f.failOn, "fail-on", nil, "condition on which a finished run fails: denied (exit with 3 if calls were denied) (repeatable)")
+	fl.StringArrayVar(&f.failOn, "fail-on", nil, "condition that makes a finished run fail: denied (exit with 3 if calls were denied) (repeatable)")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show what would run, without calling a model")
 	fl.StringVar(&f.onApproval, "on-approval", approvalDeny, "how to handle calls that need approval in batch mode: deny, or wait (leave the question open and exit with 7)")
 	fl.BoolVar(&f.park, "park", false, "")

@@ -46,9 +46,9 @@ func (a *app) searchCommand() *cobra.Command {
 	c := &cobra.Command{Use: "search QUERY...", GroupID: "skills", Short: "Find skills by what they do",
 		Long: `Search ranks the skills that 'metier list' shows with the same flags by how well
 their name, description, when_to_use, tags, and headings match the query. A query
-word that no skill contains is replaced with the most similar word that one does,
-and the result reports this. Headings are searched if there are at most 2,000
-skills. References in a harness are found by name and description.`,
+word that appears in no skill is replaced with the most similar word that does
+appear in a skill, and the result reports this. Headings are searched if there are
+at most 2,000 skills. References in a harness are found by name and description.`,
 		Example: "  metier search fill in a pdf form\n  metier search kubernetes --limit 3 --json\n  metier search review --source project",
 		Args: func(c *cobra.Command, args []string) error {
 			if strings.TrimSpace(strings.Join(args, "")) == "" {

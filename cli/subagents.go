@@ -23,8 +23,8 @@ import (
 func (a *app) subagentsCommand() *cobra.Command {
 	var dirs []string
 	c := &cobra.Command{Use: "subagents", GroupID: "setup", Short: "List the subagent profiles that a model can delegate tasks to",
-		Long: `Subagents lists the built-in subagent profiles and the operator's, which override
-built-in profiles with the same name. A run can use the profiles that are listed
+		Long: `Subagents lists the built-in subagent profiles and the operator's profiles, which
+override built-in profiles with the same name. A run can use the profiles listed
 with --allow-subagent-profile or under subagents.allow in the configuration.
 docs/SUBAGENTS.md describes what a subagent gets and what it returns.`,
 		Example: "  metier subagents\n  metier subagents show browser\n  metier subagents check subagents/painter.yaml\n  metier run --allow-subagent-profile default --prompt \"Compare the two reports\"",
@@ -35,7 +35,7 @@ docs/SUBAGENTS.md describes what a subagent gets and what it returns.`,
 		Example: "  metier subagents show browser\n  metier subagents show author --json", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return a.showSubagent(dirs, args[0]) }}
 	check := &cobra.Command{Use: "check FILE", Short: "Validate a profile file",
-		Long:    "Check reports whether a file is a valid subagent profile.\nExit 0: the file is valid. 1: it is not.",
+		Long:    "Check reports whether a file is a valid subagent profile.\nExit 0: the file is valid. 1: the file is invalid.",
 		Example: "  metier subagents check subagents/painter.yaml", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return a.checkSubagent(args[0]) }}
 	for _, sub := range []*cobra.Command{c, show, check} {

@@ -29,7 +29,7 @@ including its quirks, and no advice. docs/internal/conformance.md lists the
 differences. With --profile, a skill is valid if it would be loaded under that
 profile.
 
-Exit 0: every skill is valid. 1: at least one is not. 4: a path does not exist.`,
+Exit 0: every skill is valid. 1: at least one is invalid. 4: a path does not exist.`,
 		Example: "  metier validate .agents/skills/*\n  metier validate --reference my-skill\n  metier validate --profile agent-runtime my-skill\n  metier validate --format sarif skills/* > skills.sarif",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
