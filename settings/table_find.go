@@ -208,7 +208,7 @@ func catalogRows() []Row {
 			})),
 		budgeted("catalog_max", "Maximum number of skills in the catalog; 0: as many as catalog_budget allows. The catalog shows how many skills it omits.",
 			func(s *Settings) *int { return &s.Catalog.Max }, 100000),
-		budgeted("catalog_desc_max", "Maximum number of characters per description in the catalog. 0, and any value above the specification's limit of 1,024, means 1,024.",
+		budgeted("catalog_desc_max", "Maximum number of characters per description in the catalog. The value 0, and any value above the specification's limit of 1,024, means 1,024.",
 			func(s *Settings) *int { return &s.Catalog.DescMax }, 100000),
 		budgeted("catalog_budget", "Maximum number of tokens in the catalog, as estimated by metier; 0: no limit. A catalog that does not fit is shortened: "+
 			"first, descriptions are cut to the same length; then only names are shown; finally, only as many names as fit. The model can find the rest with the search tool. "+
