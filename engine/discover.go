@@ -62,7 +62,7 @@ func (e *Engine) Discover(ctx context.Context, q Request) (_ *Discovery, err err
 }
 
 func (d *Discovery) openServers(ctx context.Context, files []string) error {
-	servers, _, err := d.e.mcpServers(config.Operator{}, d.e.Env.Paths(files))
+	servers, _, err := d.e.mcpServers(config.Operator{}, d.e.Env.Paths(files), d.Workspace)
 	if err != nil {
 		return err
 	}

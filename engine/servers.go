@@ -33,14 +33,17 @@ type LaunchMCP struct {
 
 // Servers lists the MCP servers of the configuration and of files, expanded.
 func (e *Engine) Servers(op config.Operator, files []string) ([]host.Server, error) {
-	out, _, err := e.mcpServers(op, e.Env.Paths(files))
+	out, _, err := e.mcpServers(op, e.Env.Paths(files), e.Env.Dir)
 	return out, err
 }
+
+// workspaceVar is the variable for the workspace in the configuration of servers.
+const workspaceVar = "METIER_WORKSPACE"
 
 // mcpServers returns the servers of the configuration and of the files named by flags, expanded.
 // The workspace's own .mcp.json is included only if it is named. From here on, their secrets are
 // removed from everything written.
-func (e *Engine) mcpServers(op config.Operator, files []string) (out []host.Server, secrets []record.Secret, err error) {
+func (e *Engine) mcpServers(op config.Operator, files []string, workspace string) (out []host.Server, secrets []record.Secret, err error) {
 	var all []host.Server
 	for _, name := range slices.Sorted(maps.Keys(op.MCP.Servers)) {
 		all = append(all, op.MCP.Servers[name])
@@ -62,7 +65,12 @@ func (e *Engine) mcpServers(op config.Operator, files []string) (out []host.Serv
 			return nil, nil, metier.Errorf(metier.Invalid, "mcp_config", "give one of them another name", "the server %s is defined in both %s and %s", s.Label, other, s.File)
 		}
 		from[s.Label] = s.File
-		s, used, err := s.Expand(e.Env.Lookup)
+		s, used, err := s.Expand(func(name string) (string, bool) {
+			if name == workspaceVar {
+				return workspace, true
+			}
+			return e.Env.Lookup(name)
+		})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -83,7 +91,7 @@ func OfRoot(name string) bool { return !strings.HasPrefix(name, host.MountLabel(
 // planServers separates the tools of servers from the granted ones.
 func (e *Engine) planServers(l *Launch, q Request, op config.Operator) error {
 	m := &LaunchMCP{Files: e.Env.Paths(q.Servers)}
-	servers, _, err := e.mcpServers(op, m.Files)
+	servers, _, err := e.mcpServers(op, m.Files, l.Workspace)
 	if err != nil {
 		return err
 	}
@@ -119,7 +127,7 @@ func (r *Run) connect(ctx context.Context) error {
 	if m == nil {
 		return nil
 	}
-	servers, secrets, err := r.e.mcpServers(r.op, m.Files)
+	servers, secrets, err := r.e.mcpServers(r.op, m.Files, r.launch.Workspace)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ import (
 // mcpServers: a program, or a URL.
 type Server struct {
 	Label   string            `json:"-" yaml:"-"`
-	File    string            `json:"-" yaml:"-"`                 // where it stands, for people
+	File    string            `json:"-" yaml:"-"`                 // that configures it; relative paths start in its folder
 	Type    string            `json:"type,omitempty" yaml:"type"` // stdio or http; "": by the other keys
 	Command string            `json:"command,omitempty" yaml:"command"`
 	Args    []string          `json:"args,omitempty" yaml:"args"`

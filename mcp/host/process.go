@@ -49,10 +49,10 @@ func (c *connection) program() (*process, error) {
 		return nil, err
 	}
 	p := &process{c: c, gone: make(chan struct{}), said: make(chan struct{}), guard: intake.Guard{Most: int64(c.host.opts.Message), Many: mostValues}}
-	p.cmd = &exec.Cmd{Path: path, Args: append([]string{s.Command}, s.Args...), Dir: c.host.opts.Dir, Env: c.environment(), WaitDelay: c.host.opts.Grace}
+	p.cmd = &exec.Cmd{Path: path, Args: append([]string{s.Command}, s.Args...), Dir: c.base(), Env: c.environment(), WaitDelay: c.host.opts.Grace}
 	if s.Cwd != "" {
 		if p.cmd.Dir = s.Cwd; !filepath.IsAbs(s.Cwd) {
-			p.cmd.Dir = filepath.Join(c.host.opts.Dir, s.Cwd)
+			p.cmd.Dir = filepath.Join(c.base(), s.Cwd)
 		}
 	}
 	group.Head(p.cmd)
@@ -73,11 +73,20 @@ func (c *connection) program() (*process, error) {
 	return p, nil
 }
 
+// base returns the folder in which programs start that have no cwd: the one of the file that
+// configures the server. Programs such as npx and python3 -m run files of the folder they start in.
+func (c *connection) base() string {
+	if filepath.IsAbs(c.server.File) {
+		return filepath.Dir(c.server.File)
+	}
+	return c.host.opts.Dir
+}
+
 // find looks a program up on the PATH that the server will have.
 func (c *connection) find(name string) (string, error) {
 	if filepath.Base(name) != name {
 		if !filepath.IsAbs(name) {
-			name = filepath.Join(c.host.opts.Dir, name)
+			name = filepath.Join(c.base(), name)
 		}
 		return exec.LookPath(name)
 	}
