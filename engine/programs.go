@@ -214,7 +214,8 @@ func (r *Run) current() *sandbox.Workspace {
 // and secrets appear empty. All of .git is protected: besides hooks and config, a commondir and an
 // index can also make git run commands.
 func (e *Engine) sandboxed(l Launch, p protection, secrets []config.Secret) *sandbox.Workspace {
-	w := &sandbox.Workspace{Host: l.Workspace, Writable: l.skillsAround() == "" && !p.partial, Repositories: p.repositories}
+	home := e.homeIn(l.Workspace)
+	w := &sandbox.Workspace{Host: l.Workspace, Writable: l.skillsAround() == "" && !p.partial && home == "", Repositories: p.repositories}
 	links := ways{}
 	add := func(list *[]string, p string) { *list = append(*list, links.inWorkspace(l.Workspace, p)...) }
 	readOnly, hidden := e.guarded(l.Workspace, l.Cwd)
@@ -222,6 +223,9 @@ func (e *Engine) sandboxed(l Launch, p protection, secrets []config.Secret) *san
 		add(&w.ReadOnly, p)
 	}
 	for _, p := range slices.Concat(e.closed(l, secrets), hidden, []string{l.Artifacts}) {
+		add(&w.Hidden, p)
+	}
+	for _, p := range dotPaths(home) {
 		add(&w.Hidden, p)
 	}
 	w.Hidden = outermost(w.Hidden)

@@ -123,6 +123,12 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 		}
 	}
 	if l.runs() {
+		if err := notRoot(l.Workspace); err != nil {
+			return nil, err
+		}
+		if e.homeIn(l.Workspace) != "" {
+			r.note("home_workspace", "the workspace contains your home folder, so programs cannot write to it, and its dot-paths look empty to them")
+		}
 		if err := r.openSandbox(); err != nil {
 			return nil, err
 		}

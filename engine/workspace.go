@@ -50,6 +50,9 @@ func (e *Engine) Enter(ctx context.Context, p string) (string, error) {
 // SandboxFolder returns a workspace as the programs of a run would see it.
 func (e *Engine) SandboxFolder(ctx context.Context, dir string) (*sandbox.Workspace, error) {
 	ws, err := e.Enter(ctx, dir)
+	if err == nil {
+		err = notRoot(ws)
+	}
 	if err != nil {
 		return nil, err
 	}
