@@ -134,6 +134,9 @@ func (a *app) serveHTTP(ctx context.Context, address string, access server.Acces
 		mux.Handle(e.path(), e.server.Handler(access))
 		fmt.Fprintf(a.Err, "serving skills at http://%s%s\n", l.Addr(), e.path())
 	}
+	if len(access.Tokens) == 0 {
+		fmt.Fprintln(a.Err, "note: every user of this machine can connect and answer questions; to let in only clients with a token, use --token-file")
+	}
 	for _, e := range served {
 		a.noteOmitted(e)
 	}
