@@ -215,7 +215,7 @@ func (r *Run) current() *sandbox.Workspace {
 // index can also make git run commands.
 func (e *Engine) sandboxed(l Launch, p protection, secrets []config.Secret) *sandbox.Workspace {
 	home := e.homeIn(l.Workspace)
-	w := &sandbox.Workspace{Host: l.Workspace, Writable: l.skillsAround() == "" && !p.partial && home == "", Repositories: p.repositories}
+	w := &sandbox.Workspace{Host: l.Workspace, Writable: l.skillsAround() == "" && !p.partial && home != l.Workspace, Repositories: p.repositories}
 	links := ways{}
 	add := func(list *[]string, p string) { *list = append(*list, links.inWorkspace(l.Workspace, p)...) }
 	readOnly, hidden := e.guarded(l.Workspace, l.Cwd)
@@ -224,6 +224,9 @@ func (e *Engine) sandboxed(l Launch, p protection, secrets []config.Secret) *san
 	}
 	for _, p := range slices.Concat(e.closed(l, secrets), hidden, []string{l.Artifacts}) {
 		add(&w.Hidden, p)
+	}
+	if home != "" {
+		add(&w.ReadOnly, home)
 	}
 	for _, p := range dotPaths(home) {
 		add(&w.Hidden, p)

@@ -126,8 +126,8 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 		if err := notRoot(l.Workspace); err != nil {
 			return nil, err
 		}
-		if e.homeIn(l.Workspace) != "" {
-			r.note("home_workspace", "the workspace contains your home folder, so programs cannot write to it, and its dot-paths look empty to them")
+		if e.homeIn(l.Workspace) == l.Workspace {
+			r.note("home_workspace", "the workspace is your home folder, so programs cannot write to it, and its dot-paths look empty to them")
 		}
 		if err := r.openSandbox(); err != nil {
 			return nil, err

@@ -11,8 +11,8 @@ import (
 )
 
 // homeIn returns the user's home folder if it is the workspace or in it, or "". Programs cannot write
-// there, because other programs run what they find in it, and its dot-paths look empty to them, as
-// the file tools close these.
+// in the home folder, because other programs run what they find there. Its dot-paths look empty to
+// them, as the file tools close these.
 func (e *Engine) homeIn(workspace string) string {
 	home, err := confine.RealPath(e.Env.Home())
 	if err != nil || e.Env.Home() == "" || !confine.Within(workspace, home) {
