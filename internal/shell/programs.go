@@ -2,7 +2,6 @@ package shell
 
 import (
 	"path"
-	"slices"
 	"strings"
 )
 
@@ -14,20 +13,6 @@ var data = set(`: true false echo printf pwd cd exit return break continue shift
  whereis yes expr fold fmt csplit shuf tac rev column jq yq tput clear tsort factor numfmt nproc arch cal ncal ps pgrep pkill killall free uptime sync dd truncate shred expand unexpand pr ptx pathchk tty stty
  logname users who hostid gzip gunzip zcat bzip2 bunzip2 bzcat xz unxz xzcat zstd unzstd zstdcat lz4 unzip zipinfo patch tree strings nm objdump readelf strip size iconv dos2unix unix2dos lsof ss netstat
  ping dig nslookup host getent locale localedef pidof nslookup cksum sha3sum crc32 mkfs wipefs fdisk parted blkdiscard dropdb createdb srm wipe`)
-
-// own are programs that decide themselves what they start: interpreters, build tools, clients.
-// Their arguments are not matched against rules, unless the first operand is one of the words
-// listed here, which start a named program.
-var own = map[string]string{
-	"git":    "bisect submodule rebase filter-branch difftool mergetool merge-index remote-ext grep config shell web--browse send-email instaweb",
-	"docker": "run exec compose", "podman": "run exec", "kubectl": "exec run debug", "npm": "exec x", "pnpm": "exec dlx x", "yarn": "exec dlx", "bun": "x", "uv": "run tool", "pipx": "run", "cargo": "", "go": "tool",
-	"make": "", "gmake": "", "cmake": "-E", "ninja": "", "meson": "", "bazel": "run", "python": "", "python2": "", "python3": "", "pypy3": "", "node": "", "nodejs": "", "deno": "", "ruby": "", "perl": "", "php": "", "lua": "",
-	"Rscript": "", "julia": "", "swift": "", "java": "", "javac": "", "mvn": "", "gradle": "", "rustc": "", "rustup": "run", "gcc": "", "g++": "", "cc": "", "c++": "", "clang": "", "clang++": "", "ld": "", "ar": "", "gofmt": "",
-	"pip": "", "pip3": "", "pytest": "", "tox": "", "mypy": "", "ruff": "", "black": "", "flake8": "", "pylint": "", "isort": "", "eslint": "", "prettier": "", "tsc": "", "jest": "", "vitest": "", "vite": "", "webpack": "", "rollup": "", "esbuild": "",
-	"golangci-lint": "", "staticcheck": "", "shellcheck": "", "shfmt": "", "markdownlint": "", "yamllint": "", "helm": "", "terraform": "", "tofu": "", "ansible-playbook": "", "aws": "", "gcloud": "", "az": "", "gh": "", "curl": "", "wget": "", "psql": "", "mysql": "", "sqlite3": "",
-	"redis-cli": "", "mongosh": "", "gem": "", "brew": "", "apt": "", "apt-get": "", "apt-cache": "", "dpkg": "", "ffmpeg": "", "ffprobe": "", "convert": "", "magick": "", "pandoc": "", "pdftotext": "", "pdftoppm": "", "pdfinfo": "", "qpdf": "", "soffice": "", "libreoffice": "",
-	"tesseract": "", "exiftool": "", "openssl": "", "mkdocs": "", "hugo": "", "playwright": "", "cypress": "", "agent-browser": "", "metier": "", "just": "", "dotnet": "", "mix": "", "composer": "",
-}
 
 // helped are programs with data arguments, except for options that name a program: the letters of
 // short options, and long options, which may be abbreviated. After an option with letters other
@@ -271,58 +256,6 @@ func abbreviates(name, options string) bool {
 		}
 	}
 	return false
-}
-
-// subcommands adds the command of a program with subcommands as it is without the options before the
-// subcommand, with and without a value of each: git -C dir push is git push.
-func (s *starter) subcommands(words []word) {
-	base := path.Base(words[0].text)
-	if sub, is := strings.CutPrefix(base, "git-"); is {
-		s.starts(append([]string{"git", sub}, texts(words[1:])...))
-	}
-	if _, wraps := wrappers[base]; wraps {
-		return
-	}
-	value := false // the word may be the value of the option before it
-	for i := 1; i < len(words) && s.spends(words[i:]); i++ {
-		option := strings.HasPrefix(words[i].text, "-") || strings.HasPrefix(words[i].text, "+") // cargo +nightly
-		if !option && !value {
-			return
-		}
-		for j := i + 1; option && j <= min(i+2, len(words)-1); j++ {
-			s.starts(append([]string{base}, texts(words[j:])...))
-		}
-		value = option
-	}
-}
-
-// decides handles a program that decides itself what it starts.
-func (s *starter) decides(words []word, fed bool) {
-	if slices.ContainsFunc(words, func(w word) bool { return strings.HasPrefix(w.text, "--exec-path=") }) {
-		s.unknown() // the commands of git are elsewhere
-	}
-	if path.Base(words[0].text) == "git" && slices.ContainsFunc(words, func(w word) bool { return strings.HasPrefix(w.text, "--config-env") }) {
-		s.unknown() // a variable has the value
-	}
-	if namesProgram(words) {
-		s.strict(words, fed)
-		return
-	}
-	first := own[path.Base(words[0].text)]
-	if first == "" {
-		return
-	}
-	for i := 1; i < len(words); i++ {
-		switch w := words[i]; {
-		case !w.known, set(first)[w.text], w.text == "-c" || w.text == "--exec-path":
-			s.strict(words, fed)
-			return
-		case w.text == "-C" || w.text == "-n" || w.text == "--context" || w.text == "--namespace":
-			i++
-		case !strings.HasPrefix(w.text, "-"):
-			return
-		}
-	}
 }
 
 // strict handles an unknown program. Any of its words may be a command, so each must be plain text,

@@ -32,6 +32,9 @@ type starter struct {
 	// happen, and hyphens those for which it may.
 	needs, hyphens map[string]bool
 
+	// It may also become several words. alone are the variables for which that must not happen.
+	alone, several map[string]bool
+
 	// A text in parentheses that declare assigns to an array may be evaluated.
 	arrays, compounds map[string]bool
 
@@ -53,7 +56,7 @@ type starter struct {
 }
 
 func newStarter() *starter {
-	return &starter{used: map[string]bool{}, tainted: map[string]bool{}, needs: map[string]bool{}, hyphens: map[string]bool{}, arrays: map[string]bool{"MAPFILE": true}, compounds: map[string]bool{}, run: map[string]bool{}, passed: map[string]bool{}, found: map[string]bool{}, written: map[string]bool{}}
+	return &starter{used: map[string]bool{}, tainted: map[string]bool{}, needs: map[string]bool{}, hyphens: map[string]bool{}, alone: map[string]bool{}, several: map[string]bool{}, arrays: map[string]bool{"MAPFILE": true}, compounds: map[string]bool{}, run: map[string]bool{}, passed: map[string]bool{}, found: map[string]bool{}, written: map[string]bool{}}
 }
 
 // all returns the commands in the order they were found.
@@ -65,6 +68,11 @@ func (s *starter) all() [][]string {
 	}
 	for name := range s.needs {
 		if s.hyphens[name] || s.hyphens["IFS"] {
+			s.unknown()
+		}
+	}
+	for name := range s.alone {
+		if s.several[name] || s.several["IFS"] {
 			s.unknown()
 		}
 	}

@@ -32,6 +32,7 @@ func volatile(name string) bool {
 const (
 	anything = iota
 	named    // no word starts with a hyphen
+	single   // text that stays one word without quotes, and does not start with a hyphen
 	integral // an integer
 )
 
@@ -72,6 +73,9 @@ func textual(s string) int {
 			return anything
 		}
 	}
+	if s != "" && !strings.ContainsAny(s, " \t\n\\*?[") {
+		return single
+	}
 	return named
 }
 
@@ -92,6 +96,9 @@ func (s *starter) sets(name string, value int, assigned bool) {
 	if value < named || name == "IFS" {
 		s.hyphens[name] = true
 	}
+	if value < single || name == "IFS" {
+		s.several[name] = true
+	}
 }
 
 // bound reports whether an unknown word cannot become an option. For a variable, that is decided
@@ -105,6 +112,19 @@ func (s *starter) bound(w word) bool {
 	}
 	s.needs[w.first] = true
 	return true
+}
+
+// splits reports whether an unknown word may become several words. For a variable, that is decided
+// after the whole text is read.
+func (s *starter) splits(w word) bool {
+	if w.one {
+		return false
+	}
+	if !w.lone || volatile(w.first) {
+		return true
+	}
+	s.alone[w.first] = true
+	return false
 }
 
 func identifier(s string) bool {

@@ -12,6 +12,7 @@ type word struct {
 	known bool
 	one   bool   // expands to exactly one word
 	num   bool   // expands to an integer, possibly inside literal text
+	lone  bool   // expands to at most one word if the value of first is one
 	first string // the variable it consists of or starts with, followed by literal text that does not start with a hyphen
 }
 
@@ -73,13 +74,15 @@ func read(w *syntax.Word) word {
 	}
 	var head strings.Builder
 	out := word{one: true, num: true, first: leads(w.Parts)}
+	out.lone = out.first != ""
 	open := true // all parts so far are literal
 	for _, p := range w.Parts {
 		switch p := p.(type) {
 		case *syntax.Lit:
 			s := p.Value
 			if i := strings.IndexAny(s, `\*?[{~`); i >= 0 {
-				out.one = out.one && s[i] == '\\' && !strings.ContainsAny(s, "*?[{")
+				whole := strings.IndexByte(`\~`, s[i]) >= 0 && !strings.ContainsAny(s, "*?[{")
+				out.one, out.lone = out.one && whole, out.lone && whole
 				out.num = false
 				s, open = s[:i], open && add(&head, s[:i], open)
 			}
