@@ -199,15 +199,22 @@ func (e *Engine) EndRecord(ctx context.Context, log record.Log, session string) 
 // workspace. The workspace is untrusted: a link in place of .metier/runs could redirect records to
 // those of others, or to where file tools write.
 func (e *Engine) RunsRoot(flag string, op config.Operator, workspace string) (string, error) {
+	linked := func(dir, why string) error {
+		return &metier.Error{Op: "run", Path: dir, Kind: metier.Denied, Code: "artifact_root_linked",
+			Field: "Request.Artifacts", Hint: "remove it, or choose a folder for records with Request.Artifacts", Err: fmt.Errorf("%s %s, so records would leave the workspace", dir, why)}
+	}
 	if p := cmp.Or(flag, op.Artifacts); p != "" {
-		return e.Env.Path(p), nil
+		dir := e.Env.Path(p)
+		if LeadsOut(workspace, dir, confine.RealPathOfExisting(dir)) {
+			return "", linked(dir, "contains a link")
+		}
+		return dir, nil
 	}
 	dir := workspace
 	for _, name := range []string{".metier", "runs"} {
 		dir = filepath.Join(dir, name)
 		if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
-			return "", &metier.Error{Op: "run", Path: dir, Kind: metier.Denied, Code: "artifact_root_linked",
-				Field: "Request.Artifacts", Hint: "remove it, or choose a folder for records with Request.Artifacts", Err: fmt.Errorf("%s is a link or a file, so records would leave the workspace", dir)}
+			return "", linked(dir, "is a link or a file")
 		}
 	}
 	return dir, nil
