@@ -185,6 +185,11 @@ func (l Launch) runs() bool {
 	return slices.Contains(l.Tools, settings.ToolRunSkillScript) || slices.Contains(l.Tools, settings.ToolBash)
 }
 
+// edits reports whether the launch lets the model write files.
+func (l Launch) edits() bool {
+	return slices.Contains(l.Tools, settings.ToolWriteFile) || slices.Contains(l.Tools, settings.ToolEditFile)
+}
+
 // programs returns the tools that run programs, in the launch's sandbox.
 func (r *Run) programs() []metier.Tool {
 	if r.sandbox == nil {
@@ -239,7 +244,7 @@ func (e *Engine) sandboxed(l Launch, p protection, secrets []config.Secret) *san
 }
 
 // skillsAround returns a folder of skills that is the workspace or contains it, or "". Programs
-// cannot write to such a workspace, because anything in it can become a skill.
+// and file tools cannot write to such a workspace, because anything in it can become a skill.
 func (l Launch) skillsAround() string {
 	for _, r := range l.Roots {
 		if r.Path != "" && !r.Unused && confine.Within(r.Path, l.Workspace) {

@@ -23,6 +23,7 @@ const (
 	granted               // read as skill folders, never written
 	protected             // never written
 	skillRoot             // protected, and holds skills
+	inSkills              // protected: a workspace or mount in a root of skills
 	denied                // neither read nor written, whatever lies below
 )
 
@@ -84,9 +85,11 @@ func (v *verdict) deny(why string) {
 	v.read, v.write, v.why, v.writeWhy = policy.ZoneDenied, policy.ZoneDenied, why, why
 }
 
-func (v *verdict) readOnly() {
+func (v *verdict) readOnly() { v.noWrite(policy.CodePathReadOnly) }
+
+func (v *verdict) noWrite(why string) {
 	if v.write != policy.ZoneDenied {
-		v.write, v.writeWhy = policy.ZoneDenied, policy.CodePathReadOnly
+		v.write, v.writeWhy = policy.ZoneDenied, why
 	}
 }
 
@@ -149,6 +152,8 @@ func (w *Workspace) judge(real string, rules ruleset) verdict {
 			case skillRoot:
 				v.readOnly()
 				v.skills = true
+			case inSkills:
+				v.noWrite(policy.CodePathInSkills)
 			case denied:
 				v.deny(policy.CodePathDenied)
 				return v

@@ -225,15 +225,39 @@ func TestGuardAllowsWhatTheSettingSays(t *testing.T) {
 }
 
 // req: C-033
-func TestWorkspaceThatIsARootOfSkillsStaysWritable(t *testing.T) {
+func TestWorkspaceInARootOfSkillsIsReadOnly(t *testing.T) {
 	t.Parallel()
-	for _, guard := range []settings.GuardAllow{settings.GuardAllowNone, settings.GuardAllowSkillDirs, settings.GuardAllowRoots} {
-		e := newEnv(t, setup{profile: "keen", roots: []string{"."}, files: func(o *Options) { o.Guard = guard }}, map[string]string{"a/SKILL.md": skillText("a")})
-		if o := e.call("write_file", args{"path": "notes.md", "content": "n"}); o.Code() != "" {
-			t.Error(o.Text())
+	for _, root := range []string{".", "..", "../.."} {
+		for _, guard := range []settings.GuardAllow{settings.GuardAllowNone, settings.GuardAllowSkillDirs, settings.GuardAllowRoots} {
+			e := newEnv(t, setup{profile: "keen", roots: []string{root}, files: func(o *Options) { o.Guard = guard }},
+				map[string]string{"a/SKILL.md": skillText("a"), "notes.md": "needle\n"})
+			for _, p := range []string{"a/SKILL.md", "a/new.md", "b/SKILL.md", "b/skill.MD", "SKILL.md", "new.md", "notes.md", e.path("b/SKILL.md")} {
+				o := e.refuse(policy.CodePathReadOnly, "write_file", args{"path": p, "content": "n"})
+				if !strings.HasPrefix(p, "a/") && !strings.Contains(o.Text(), "the workspace or mount is in a skills folder") {
+					t.Errorf("%s: %s", p, o.Text())
+				}
+			}
+			e.refuse(policy.CodePathReadOnly, "edit_file", args{"path": "notes.md", "old": "needle", "new": "n"})
+			if o := e.call("search_files", args{"pattern": "needle"}); !strings.Contains(o.Text(), "notes.md:1: needle") {
+				t.Errorf("search: %s", o.Text())
+			}
+			if got := e.content("b"); got != "absent" {
+				t.Errorf("b was made: %q", got)
+			}
 		}
-		e.refuse(policy.CodePathReadOnly, "write_file", args{"path": "a/SKILL.md", "content": "n"})
-		e.refuse(policy.CodePathReadOnly, "write_file", args{"path": "a/new.md", "content": "n"})
+	}
+}
+
+func TestMountInARootOfSkillsIsReadOnly(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, setup{profile: "keen", roots: []string{"OUT/skills"}, options: func(e *env, o *WorkspaceOptions) {
+		o.Mounts = []Mount{{Name: "group", Source: e.at("OUT/skills/group"), Target: "/group", Mode: "rw"}, {Name: "rest", Source: e.at("OUT/rest"), Target: "/rest", Mode: "rw"}}
+	}}, map[string]string{"OUT/skills/group/a": "a", "OUT/rest/a": "a"})
+	e.refuse(policy.CodePathReadOnly, "write_file", args{"path": "/group/b/SKILL.md", "content": "n"})
+	for _, p := range []string{"/rest/b/SKILL.md", "new.md"} {
+		if o := e.call("write_file", args{"path": p, "content": "n"}); o.Code() != "" {
+			t.Errorf("%s: %s", p, o.Text())
+		}
 	}
 }
 

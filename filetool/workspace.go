@@ -251,8 +251,9 @@ func (w *Workspace) rules(snap *metier.Snapshot, guard settings.GuardAllow) rule
 	return ruleset{list: identify(all), granted: last.granted, guarded: last.guarded}
 }
 
-// scanned makes the rules of a snapshot. A root that holds the workspace would
-// close all of it, so there each skill's folder stands for itself.
+// scanned makes the rules of a snapshot. In a workspace in a root of skills anything can
+// become a skill, so nothing there is written. Only each skill's folder is marked as one, so
+// that the others can be searched.
 func (w *Workspace) scanned(snap *metier.Snapshot, guard settings.GuardAllow) scan {
 	sc := scan{snap: snap, guard: guard, granted: map[string]bool{}, guarded: map[string]bool{}}
 	wide := map[string]bool{}
@@ -265,6 +266,11 @@ func (w *Workspace) scanned(snap *metier.Snapshot, guard settings.GuardAllow) sc
 			wide[m.Label] = true
 		} else {
 			sc.roots = append(sc.roots, rule{real, skillRoot})
+		}
+		for _, b := range w.bases {
+			if real == b.host || below(real, b.host) {
+				sc.roots = append(sc.roots, rule{b.host, inSkills})
+			}
 		}
 		if guard == settings.GuardAllowRoots {
 			sc.roots = append(sc.roots, rule{real, granted})

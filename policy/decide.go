@@ -145,8 +145,11 @@ func judgePaths(g *Grants, r Request) (Decision, bool) {
 			d.Code = CodePathOutside
 		default:
 			d.Code = CodePathDenied
-			if p.Why == CodePathReadOnly {
+			switch p.Why {
+			case CodePathReadOnly:
 				d.Code, d.Reason = CodePathReadOnly, ""
+			case CodePathInSkills:
+				d.Code, d.Reason = CodePathReadOnly, "the workspace or mount is in a skills folder, so it is read-only"
 			}
 		}
 		if d.Reason == "" {

@@ -155,10 +155,13 @@ func TestDecide(t *testing.T) {
 // The reason for a denied write is a sentence, not the code again.
 func TestDecide_ReasonOfReadOnlyPath(t *testing.T) {
 	t.Parallel()
-	d := policy.Decide(&policy.Grants{Tools: []string{"write_file"}}, policy.Request{Tool: "write_file", Effect: policy.Write,
-		Paths: []policy.PathUse{{Path: "/p", Zone: policy.ZoneDenied, Write: true, Why: policy.CodePathReadOnly}}})
-	if diff := cmp.Diff("the path may not be written", d.Reason); diff != "" {
-		t.Errorf("%+v; reason (-want +got):\n%s", d, diff)
+	for why, want := range map[string]string{policy.CodePathReadOnly: "the path may not be written",
+		policy.CodePathInSkills: "the workspace or mount is in a skills folder, so it is read-only"} {
+		d := policy.Decide(&policy.Grants{Tools: []string{"write_file"}}, policy.Request{Tool: "write_file", Effect: policy.Write,
+			Paths: []policy.PathUse{{Path: "/p", Zone: policy.ZoneDenied, Write: true, Why: why}}})
+		if diff := cmp.Diff(want, d.Reason); diff != "" || d.Code != policy.CodePathReadOnly {
+			t.Errorf("%+v; reason (-want +got):\n%s", d, diff)
+		}
 	}
 }
 
