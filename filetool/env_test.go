@@ -36,13 +36,14 @@ type env struct {
 
 // setup is what a test changes about its env.
 type setup struct {
-	profile string
-	roots   []string                                    // roots of skills, as for env.at; a missing one is not a root
-	options func(e *env, o *WorkspaceOptions)           // before the workspace is opened
-	files   func(o *Options)                            // before the tools are created
-	tools   func(e *env, t []metier.Tool) []metier.Tool // what the session gets
-	set     func(s *settings.Settings)
-	deny    []string // tools that are not granted
+	profile  string
+	roots    []string                                    // roots of skills, as for env.at; a missing one is not a root
+	symlinks settings.Symlinks                           // in roots, where they lead into the workspace
+	options  func(e *env, o *WorkspaceOptions)           // before the workspace is opened
+	files    func(o *Options)                            // before the tools are created
+	tools    func(e *env, t []metier.Tool) []metier.Tool // what the session gets
+	set      func(s *settings.Settings)
+	deny     []string // tools that are not granted
 }
 
 func newEnv(t testing.TB, su setup, files map[string]string) *env {
@@ -109,7 +110,7 @@ func (e *env) open(su setup) {
 			if _, err := os.Stat(r); err != nil {
 				continue // like roots that are searched for, not named
 			}
-			src, err := local.New(r, nil)
+			src, err := local.New(r, &local.Options{Symlinks: su.symlinks, AllowedRoots: []string{e.dir}})
 			if err != nil {
 				return nil, err
 			}

@@ -360,3 +360,39 @@ func TestSkillPathsAreMediatedByTheLoader(t *testing.T) {
 		t.Errorf("%d reads and %d refusals recorded, want 3 and 8", read, refused)
 	}
 }
+
+// A skill can be linked into a folder of skills, and a skill's folder can contain others. A search
+// shows nothing that read_file would count as a read of a skill.
+func TestSearchLeavesInstructionsOut(t *testing.T) {
+	t.Parallel()
+	for _, guard := range []settings.GuardAllow{settings.GuardAllowNone, settings.GuardAllowSkillDirs, settings.GuardAllowRoots} {
+		links := func(e *env, _ *WorkspaceOptions) {
+			e.link(e.at("packages/a"), "skills/a")
+			e.link(e.at("packages/a/b"), "skills/b")
+		}
+		e := newEnv(t, setup{profile: "keen", roots: []string{"skills"}, symlinks: settings.SymlinksInBounds, options: links, files: func(o *Options) { o.Guard = guard }}, map[string]string{
+			"packages/a/SKILL.md": skillText("a") + "needle\n", "packages/a/b/SKILL.md": skillText("b") + "needle\n", "packages/a/b/notes.md": "needle\n",
+			"packages/a/notes.md": "needle\n", "packages/plain.md": "needle\n", "skills/c/SKILL.md": skillText("c") + "needle\n",
+		})
+		const left = "[SKILL.md is not searched; load the skill, or read the file]\n"
+		for _, c := range []struct{ path, glob, want string }{
+			{".", "", "packages/plain.md:1: needle\n[2 folder(s) of skills left out: packages/a, skills]\n"},
+			{"packages", "", "packages/plain.md:1: needle\n[1 folder(s) of skills left out: a]\n"},
+			{"packages/a", "", "packages/a/notes.md:1: needle\n" + left + "[2 file(s) of other skills left out]\n"},
+			{"packages/a", "notes.md", "packages/a/notes.md:1: needle\n[1 file(s) of other skills left out]\n"},
+			{"packages/a/b", "", "packages/a/b/notes.md:1: needle\n" + left},
+			{"packages/a/SKILL.md", "", "[no match in 0 file(s)]\n" + left},
+			{"skills/c", "", "[no match in 0 file(s)]\n" + left},
+		} {
+			o := e.call("search_files", args{"pattern": "needle", "path": c.path, "glob": c.glob})
+			if diff := cmp.Diff(c.want, o.Text()); diff != "" {
+				t.Errorf("%s: %s %s (-want +got):\n%s", guard, c.path, c.glob, diff)
+			}
+		}
+		for _, r := range events[event.ResourceRead](e) {
+			if strings.Contains(r.Path, "SKILL.md") {
+				t.Errorf("read: %+v", r)
+			}
+		}
+	}
+}

@@ -134,7 +134,7 @@ func TestFilesOfASkillAreReachedFromItsFolder(t *testing.T) {
 	if o := e.call("list_files", args{"path": dir}); o.Text() != dir+"/SKILL.md\n"+dir+"/bin\n"+dir+"/references/\n"+dir+"/references/a.md\n"+dir+"/scripts/\n"+dir+"/scripts/x.sh\n" {
 		t.Errorf("%s", o.Text())
 	}
-	if o := e.call("search_files", args{"path": dir, "pattern": "line 3"}); o.Text() != dir+"/references/a.md:3: line 3\n[1 binary file(s) skipped]\n" {
+	if o := e.call("search_files", args{"path": dir, "pattern": "line 3"}); o.Text() != dir+"/references/a.md:3: line 3\n[SKILL.md is not searched; load the skill, or read the file]\n[1 binary file(s) skipped]\n" {
 		t.Errorf("%s", o.Text())
 	}
 	e.refuse("resource_not_found", "read_file", args{"path": dir + "/references/none.md"})

@@ -155,14 +155,22 @@ func (t searchFiles) tree(ctx context.Context, x *metier.ToolContext, tg Target,
 	}
 	defer done()
 	prefix := strings.TrimSuffix(h.args.Path, "/")
-	rules := t.w.rules(x.Session().Snapshot(), t.o.Guard)
+	snap := x.Session().Snapshot()
+	rules := t.w.rules(snap, t.o.Guard)
 	if rel != "." {
 		if info, err := d.Stat(rel); err == nil && info.Mode.IsRegular() {
 			h.file(ctx, d, rel, prefix)
 			return nil
 		}
 	}
-	k := &walker{w: t.w, rules: rules, dir: d, host: hostOfDir(tg), start: rel, skipSkills: true}
+	k := &walker{w: t.w, rules: rules, dir: d, host: hostOfDir(tg), start: rel}
+	k.skill = func(host string) bool { // also where only a link to it is in a folder of skills
+		if !t.seen.hold(snap, t.o.View, host) {
+			return false
+		}
+		_, _, ok := locate(snap, Target{Host: host})
+		return ok
+	}
 	k.visit = func(sub string, e confine.Entry) bool {
 		if !e.Type.IsRegular() || !h.args.glob.match(sub) {
 			return true
@@ -183,11 +191,12 @@ func (t searchFiles) tree(ctx context.Context, x *metier.ToolContext, tg Target,
 }
 
 // skill searches the text files of a skill through the session, so that the
-// settings of reads hold and each read is recorded.
+// settings of reads hold and each read is recorded. Its instructions are left out, and so are
+// files in the folder of another skill: read_file reads these as that skill's.
 func (t searchFiles) skill(ctx context.Context, x *metier.ToolContext, tg Target, h *hunt) error {
 	var paths []string
-	base := tg.Rel
-	if all, err := skillPaths(ctx, x.Session().Snapshot(), tg); err == nil {
+	base, snap := tg.Rel, x.Session().Snapshot()
+	if all, err := skillPaths(ctx, snap, tg); err == nil {
 		paths = all
 	} else if metier.CodeOf(err) == "not_found" && tg.Rel != "." {
 		paths, base = []string{path.Base(tg.Rel)}, path.Dir(tg.Rel) // perhaps a file
@@ -198,11 +207,17 @@ func (t searchFiles) skill(ctx context.Context, x *metier.ToolContext, tg Target
 	for i, p := range paths {
 		rel := path.Join(base, p)
 		switch {
-		case rel == tg.Skill.Head.FileName || !h.args.glob.match(p):
+		case !h.args.glob.match(p):
+			continue
+		case rel == tg.Skill.Head.FileName:
+			h.notes = append(h.notes, rel+" is not searched; load the skill, or read the file")
 			continue
 		case i >= searchSkill:
 			h.cut = fmt.Sprintf("stopped after %d files", searchSkill)
 			return nil
+		case inner(snap, *tg.Skill, rel):
+			h.inner++
+			continue
 		}
 		r, err := x.Read(ctx, tg.Skill.ID.String(), rel, readBytes)
 		if ctx.Err() != nil {
@@ -226,6 +241,15 @@ func (t searchFiles) skill(ctx context.Context, x *metier.ToolContext, tg Target
 	return nil
 }
 
+// inner reports whether a file of a skill is also in another skill's folder, deeper down.
+func inner(snap *metier.Snapshot, sk metier.Skill, rel string) bool {
+	if sk.Dir() == "" {
+		return false
+	}
+	other, _, ok := locate(snap, Target{Host: filepath.Join(sk.Dir(), filepath.FromSlash(rel))})
+	return ok && len(other.Dir()) > len(sk.Dir())
+}
+
 // hunt is one search under way.
 type hunt struct {
 	args  searchArgs
@@ -236,6 +260,7 @@ type hunt struct {
 	matches, files                         int
 	bytes, work                            int64
 	binary, big, unreadable, links, closed int
+	inner                                  int
 }
 
 // file searches one file; false ends the search.
@@ -307,6 +332,7 @@ func (h *hunt) report(p string) (string, searchDetail) {
 	add(h.binary, "%d binary file(s) skipped")
 	add(h.big, "%d file(s) over 4 MiB skipped")
 	add(h.unreadable, "%d file(s) could not be read")
+	add(h.inner, "%d file(s) of other skills left out")
 	add(h.closed, "%d file(s) that may not be read skipped")
 	add(h.links, "%d symlink(s) not followed")
 	for _, n := range h.notes {

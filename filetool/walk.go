@@ -31,10 +31,10 @@ type walker struct {
 	dir   *confine.Dir
 	host  string // host path of dir's "."
 	start string // path below dir
-	// skipSkills leaves out folders of skills: their content is read through
-	// the session.
-	skipSkills bool
-	visit      func(rel string, e confine.Entry) bool // rel is below start; false stops
+	// skill, if set, reports whether a host path is in a skill. Folders of skills
+	// are left out then: their content is read through the session.
+	skill func(host string) bool
+	visit func(rel string, e confine.Entry) bool // rel is below start; false stops
 
 	folders, entries                 int
 	names, links, closed, unreadable int
@@ -103,12 +103,13 @@ func (k *walker) enter(at, rel, name string) bool {
 		k.names++
 		return false
 	}
-	v := k.w.judge(filepath.Join(k.host, filepath.FromSlash(at)), k.rules)
+	host := filepath.Join(k.host, filepath.FromSlash(at))
+	v := k.w.judge(host, k.rules)
 	switch {
 	case v.read == policy.ZoneDenied:
 		k.closed++
 		return false
-	case k.skipSkills && v.skills:
+	case k.skill != nil && (v.skills || k.skill(host)):
 		k.skills = append(k.skills, rel)
 		return false
 	}
