@@ -25,7 +25,7 @@ var naming = map[string]programOptions{
 	"go":  {long: "toolexec vettool exec", words: "-toolexec -vettool -exec"},
 	"gcc": {words: "-wrapper -B -fplugin -specs"}, "g++": {words: "-wrapper -B -fplugin -specs"}, "cc": {words: "-wrapper -B -fplugin -specs"}, "c++": {words: "-wrapper -B -fplugin -specs"},
 	"clang": {words: "-B -fplugin"}, "clang++": {words: "-B -fplugin"},
-	"sqlite3": {words: ".sh .sy .on .ou .im .lo .ex .ww .rea", inside: regexp.MustCompile(`(?i)\b(edit|load_extension)\b["\x60\]]?(\s|/\*|--|\()`)},
+	"sqlite3": {words: ".sh .sy .on .ou .im .lo .ex .ww .rea", inside: regexp.MustCompile(`(?i)\b(edit|load_extension)\b["\x60\]]?(\s|/\*|--|\()|\A\.[\s'"]`)},
 	"psql":    {words: `\! \o \g \copy \w |`, inside: regexp.MustCompile("`")},
 	"pandoc":  {long: "filter lua-filter pdf-engine", short: "FL", valued: "frtwodMVABHDTc"},
 }
