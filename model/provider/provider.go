@@ -165,7 +165,9 @@ func Choose(ctx context.Context, script string, o Options, asked ...string) (Mod
 		}
 		if p.Name == ollama {
 			if name := LocalOllama(ctx, o.Base(p)); name != "" {
-				return Open(ollama+":"+name, o)
+				m, err := Open(ollama+":"+name, o)
+				m.Note = "no provider has a key, so the model is " + m.ID + " of the Ollama server at " + o.Base(p)
+				return m, err
 			}
 		}
 	}

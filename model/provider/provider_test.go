@@ -2,7 +2,12 @@ package provider
 
 import (
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"metier/model"
 )
@@ -18,5 +23,21 @@ func TestEveryProviderGoesByItsOwnName(t *testing.T) {
 		if !errors.As(err, &e) || e.Code != model.CodeUnreachable || e.Provider != p.Name {
 			t.Errorf("%s: %v", p.Name, err)
 		}
+	}
+}
+
+// Any program on the machine may listen at Ollama's address, so the user learns that it was chosen.
+func TestChoose_ReportsALocalServer(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"models":[{"name":"tiny"}]}`) }))
+	defer s.Close()
+	env := map[string]string{"OLLAMA_HOST": s.URL}
+	m, err := Choose(t.Context(), "", Options{Env: func(name string) string { return env[name] }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "no provider has a key, so the model is ollama:tiny of the Ollama server at " + s.URL
+	if diff := cmp.Diff(want, m.Note); diff != "" {
+		t.Error(diff)
 	}
 }
