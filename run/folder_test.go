@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -122,6 +123,26 @@ func TestFindTakesWhatPeopleWrite(t *testing.T) {
 	}
 	_, _, err = run.Find(filepath.Join(root, "none"), "latest")
 	wantCode(t, err, run.CodeNotFound, metier.NotFound)
+}
+
+func TestFindWaiting_TakesTheNewestQuestion(t *testing.T) {
+	t.Parallel()
+	root, at := t.TempDir(), time.Time{}
+	waiting := func(id string, asked time.Duration) {
+		at = time.Date(2031, 5, 4, 10, 0, 0, 0, time.UTC)
+		f, a := create(t, root, id, &run.Options{Now: func() time.Time { return at }})
+		a.open("cli-preload")
+		a.begin()
+		at = at.Add(asked)
+		a.add(event.ApprovalRequested{Call: "t1.c1", ID: "q", Code: "c", Scopes: []string{"once"}, Text: a.text("?")}, event.RunWaiting{Run: id, Asks: []string{"q"}})
+		ok(t, f.Close())
+	}
+	waiting("a", 5100*time.Millisecond)
+	waiting("b", 5*time.Second)
+	_, id, err := run.FindWaiting(t.Context(), root, "latest")
+	if diff := cmp.Diff("a", id); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
 }
 
 func needsLinks(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"metier"
 )
@@ -126,9 +127,9 @@ func FindWaiting(ctx context.Context, root, what string) (string, string, error)
 	if err != nil {
 		return "", "", err
 	}
-	best, at := "", ""
+	best, at := "", time.Time{}
 	for _, id := range ids {
-		if t := asked(ctx, root, id); t != "" && t >= at {
+		if t := asked(ctx, root, id); !t.IsZero() && !t.Before(at) {
 			best, at = id, t
 		}
 	}
@@ -138,19 +139,23 @@ func FindWaiting(ctx context.Context, root, what string) (string, string, error)
 	return root, best, ctx.Err()
 }
 
-// asked returns when a run's newest open question was asked, or "" if it has none.
-func asked(ctx context.Context, root, id string) (at string) {
+// asked returns when a run's newest open question was asked, or the zero time if it has none.
+func asked(ctx context.Context, root, id string) (at time.Time) {
 	f, err := Look(root, id, nil)
 	if err != nil {
-		return ""
+		return at
 	}
 	defer f.Close()
 	if st, err := f.State(ctx); err != nil || len(st.Questions) == 0 {
-		return ""
+		return at
 	}
-	if r, err := Show(ctx, f); err == nil {
-		for _, q := range r.Questions {
-			at = max(at, q.AskedAt)
+	r, err := Show(ctx, f)
+	if err != nil {
+		return at
+	}
+	for _, q := range r.Questions { // as text, 5.1 seconds would be before 5 seconds
+		if t, err := time.Parse(time.RFC3339Nano, q.AskedAt); err == nil && t.After(at) {
+			at = t
 		}
 	}
 	return at
