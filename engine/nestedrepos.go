@@ -11,7 +11,7 @@ import (
 	"metier/sandbox/quarantine"
 )
 
-const unsearched = "this workspace has too many folders to find all git repositories in it, so some of them may be unprotected; raise max_dirs to search more"
+const unsearched = "some git repositories in this workspace may be unprotected: it has too many folders to search, or a git configuration that cannot be read; raise max_dirs, or use a smaller workspace"
 
 // repos are the git repositories in workspaces.
 type repos struct {

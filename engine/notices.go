@@ -119,13 +119,13 @@ func (r *Run) noteFound(what string, is func(metier.Diagnostic) bool) {
 	}
 }
 
-// NoteReadOnly reports that nothing, or no program, can write to the workspace.
+// NoteReadOnly reports why tools or programs cannot write to the workspace.
 func (r *Run) NoteReadOnly() {
 	if dir := r.launch.skillsAround(); dir != "" && (r.launch.runs() || r.launch.edits()) && !r.launch.harnessed() {
 		r.note("workspace_read_only", "the workspace is in the skills folder %s, so tools and programs cannot write to it; choose another one with Request.Workspace", dir)
 	}
 	if r.protected.partial && r.launch.runs() {
-		r.note("workspace_read_only", "not everything can be protected, so programs cannot write to the workspace: the repository has more than %d submodules or an index that cannot be read, or a skills folder has more folders than the setting max_dirs allows", mostLinked)
+		r.note("workspace_read_only", "not everything can be protected, so programs cannot write to the workspace: the repository has more than %d submodules, or an index or a git configuration that cannot be read, or a skills folder has more folders than the setting max_dirs allows", mostLinked)
 	}
 }
 
