@@ -97,13 +97,14 @@ func LeadsOut(workspace, p, real string) bool {
 // workspace, or of another one in which metier has run: a program may have replaced the source.
 func (e *Engine) settleMounts(workspace string, mounts []filetool.Mount) ([]filetool.Mount, error) {
 	out := slices.Clone(mounts)
+	dirs := append(slices.Sorted(maps.Values(e.projects())), workspace)
 	for i, m := range mounts {
 		source := e.Env.Path(m.Source)
 		real, err := confine.RealPath(source)
 		if err != nil {
 			continue // opening the mount reports it
 		}
-		for _, dir := range append(slices.Collect(maps.Values(e.projects())), workspace) {
+		for _, dir := range dirs {
 			if LeadsOut(dir, source, real) {
 				return nil, &metier.Error{Op: "mount " + m.Target, Path: source, Kind: metier.Denied, Code: "mount_leads_out", Field: "Request.Mounts",
 					Hint: "if you trust the link, name its target with Request.Mounts", Err: fmt.Errorf("the folder leads out of %s through a symbolic link, which a program may have created", dir)}
