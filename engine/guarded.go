@@ -109,7 +109,7 @@ func (e *Engine) remember(list, folder string) error {
 func (e *Engine) forget(list string) {
 	for file, folder := range e.known(list) {
 		if _, err := os.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
-			_ = os.Remove(filepath.Join(e.Env.StateDir(), list, file)) // one more to look at is no harm
+			_ = os.Remove(filepath.Join(e.Env.StateDir(), list, file)) // an extra entry is harmless
 		}
 	}
 }
@@ -156,7 +156,7 @@ func (e *Engine) known(name string) map[string]string {
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		e.unlisted.Do(func() {
-			e.note("projects_unreadable", "the list of %s cannot be read whole, so some below this workspace may be unprotected: %v", name, err)
+			e.note("projects_unreadable", "the list of %s cannot be read completely, so some below this workspace may be unprotected: %v", name, err)
 		})
 	}
 	return out
