@@ -43,15 +43,15 @@ func modesAbove(root *os.Root, paths []string) (modes, error) {
 func worse(was, is fs.FileMode) bool { return was&0o700&^is != 0 || is&0o022&^was != 0 }
 
 // restore gives folders back the permissions that a program took or added. It returns their paths.
-// changed tells whether a program made a change, by the host path; nil: it did.
-func (m modes) restore(root *os.Root, changed func(p string) (bool, error)) (restored []string, err error) {
+// byProgram reports whether a program changed the folder at a slash path. nil means that it did.
+func (m modes) restore(root *os.Root, byProgram func(dir string) (bool, error)) (restored []string, err error) {
 	var dirs []string
 	for dir := range m {
 		dirs = append(dirs, dir)
 	}
 	slices.SortFunc(dirs, func(a, b string) int { return strings.Compare(strings.TrimPrefix(a, "."), strings.TrimPrefix(b, ".")) }) // parents first
 	for _, dir := range dirs {
-		did, bad := restoreMode(root, dir, m[dir].Perm(), changed)
+		did, bad := restoreMode(root, dir, m[dir].Perm(), byProgram)
 		if err = errors.Join(err, bad); did {
 			restored = append(restored, dir)
 		}
@@ -61,7 +61,7 @@ func (m modes) restore(root *os.Root, changed func(p string) (bool, error)) (res
 
 // restoreMode gives one folder back its permissions if they are worse than they were. It does not
 // follow links.
-func restoreMode(root *os.Root, dir string, was fs.FileMode, changed func(p string) (bool, error)) (bool, error) {
+func restoreMode(root *os.Root, dir string, was fs.FileMode, byProgram func(dir string) (bool, error)) (bool, error) {
 	in, err := rootfile.EnterPath(root, path.Dir(dir), nil)
 	if missing(err) || errors.Is(err, rootfile.ErrLink) {
 		return false, nil
@@ -77,8 +77,8 @@ func restoreMode(root *os.Root, dir string, was fs.FileMode, changed func(p stri
 	if err != nil || !worse(was, info.Mode().Perm()) {
 		return false, err
 	}
-	if changed != nil {
-		if did, err := changed(dir); err != nil || !did {
+	if byProgram != nil {
+		if did, err := byProgram(dir); err != nil || !did {
 			return false, err
 		}
 	}
