@@ -3,6 +3,7 @@
 package quarantine_test
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"os/exec"
@@ -186,6 +187,9 @@ func TestSweep_ReadsEntriesWithoutBirthTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := regexp.MustCompile(`("id":"\d+:\d+):\d+\.\d+"`).ReplaceAll(b, []byte(`$1"`))
+	if bytes.Equal(old, b) {
+		t.Fatalf("the entry has no birth time: %s", b)
+	}
 	if err := os.WriteFile(entries[0], old, 0o600); err != nil {
 		t.Fatal(err)
 	}
