@@ -39,7 +39,7 @@ func openPlace(t Target, call string, create bool) (*place, error) {
 	if dir = strings.Trim(dir, "/"); dir != "" {
 		var before func(*os.Root, string) error
 		if create {
-			before = rootfile.Create
+			before = rootfile.Mkdir
 		}
 		next, err := rootfile.EnterPath(p.dir, dir, before)
 		if err != nil {

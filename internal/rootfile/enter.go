@@ -8,10 +8,10 @@ import (
 )
 
 // ErrLink is returned for a path in which a folder is a symbolic link, or not a folder.
-var ErrLink = errors.New("a symlink or no folder is in the path")
+var ErrLink = errors.New("the path contains a symlink, or a file in place of a folder")
 
-// Enter opens a folder in dir by its name. It does not follow a symbolic link, also if one takes
-// the place of the folder meanwhile.
+// Enter opens a folder in dir by its name. It does not follow a symbolic link, even if one replaces
+// the folder while it is opened.
 func Enter(dir *os.Root, name string) (*os.Root, error) {
 	seen, err := dir.Lstat(name)
 	if err != nil {
@@ -31,8 +31,8 @@ func Enter(dir *os.Root, name string) (*os.Root, error) {
 	return next, nil
 }
 
-// EnterPath is Enter for each folder of a slash path. before, if not nil, is called for each folder
-// first, and can create it.
+// EnterPath opens the folder at a slash path, and calls [Enter] for each folder of the path. before,
+// if not nil, is called first for each folder, and can create it.
 func EnterPath(root *os.Root, p string, before func(dir *os.Root, name string) error) (*os.Root, error) {
 	dir, err := root.OpenRoot(".")
 	if err != nil || p == "." {
@@ -55,8 +55,8 @@ func EnterPath(root *os.Root, p string, before func(dir *os.Root, name string) e
 	return dir, nil
 }
 
-// Create creates a missing folder. See EnterPath.
-func Create(dir *os.Root, name string) error {
+// Mkdir creates a folder unless it exists. It can be the before function of [EnterPath].
+func Mkdir(dir *os.Root, name string) error {
 	if err := dir.Mkdir(name, 0o777); !errors.Is(err, fs.ErrExist) {
 		return err
 	}

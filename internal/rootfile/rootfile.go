@@ -1,4 +1,5 @@
-// Package rootfile reads and replaces files in a folder without following links out of it.
+// Package rootfile opens folders below a folder, and reads and replaces files there, without following
+// links out of it.
 package rootfile
 
 import (
