@@ -12,9 +12,10 @@ import (
 
 	"metier/config"
 	"metier/internal/gitconfig"
+	"metier/internal/gitrepos"
 )
 
-// gitConfig is what git's configuration files say about other files that git obeys.
+// gitConfig lists other files that git obeys, from git's configuration files.
 type gitConfig struct {
 	env     config.Env
 	files   []string // of the user, and included ones
@@ -38,14 +39,24 @@ func userGitConfig(env config.Env) *gitConfig {
 	return g
 }
 
-// read adds what a file and those that it includes say. Conditions of includes do not matter: they
+// with returns the configuration with more files.
+func (g *gitConfig) with(files ...string) *gitConfig {
+	out := *g
+	out.files, out.hooks = slices.Clip(g.files), slices.Clip(g.hooks)
+	for _, f := range files {
+		out.read(f, 0)
+	}
+	return &out
+}
+
+// read adds the variables of a file and of those that it includes. Conditions of includes do not matter: they
 // can become true later.
 func (g *gitConfig) read(file string, depth int) {
 	const deepest = 10 // as in git
 	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
 		return // git reads nothing there
 	}
-	b, err := readGit(file, 1<<20)
+	b, err := gitrepos.ReadFile(file, 1<<20)
 	if err != nil {
 		g.partial = g.partial || !errors.Is(err, fs.ErrPermission)
 		return
@@ -98,26 +109,6 @@ func (g *gitConfig) obeyed(top string) []string {
 		out = append(append(out, p), linksIn(p, 3)...)
 	}
 	return out
-}
-
-// obeyed returns the files that git obeys in the repository of a working tree and that may be
-// elsewhere: those that are links, and those that configurations name. partial reports that a
-// configuration could not be read.
-func obeyed(top string, env config.Env) (out []string, partial bool) {
-	dirs := gitFolders(top)
-	if len(dirs) == 0 {
-		dirs = []string{filepath.Join(top, ".git")}
-	}
-	g := userGitConfig(env)
-	for _, dir := range dirs {
-		g.read(filepath.Join(dir, "config"), 0)
-		g.read(filepath.Join(dir, "config.worktree"), 0)
-		out = append(out, linksIn(filepath.Join(dir, "hooks"), 3)...)
-		for _, folder := range []string{dir, filepath.Join(dir, "info")} {
-			out = append(out, linksIn(folder, 1)...)
-		}
-	}
-	return append(out, g.obeyed(top)...), g.partial
 }
 
 // linksIn returns the symbolic links in a folder, and in those below to a depth.

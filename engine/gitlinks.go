@@ -6,119 +6,16 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"metier/config"
+	"metier/internal/gitrepos"
 )
 
-// Limits for reading submodules. Beyond them, programs cannot write to the workspace.
-const (
-	mostIndex     = 256 << 20 // bytes of an index
-	mostLinked    = 1000      // submodules, with those in them
-	deepestLinked = 8
-)
-
-// repositories returns the git metadata that git uses in the repository of a folder: the folders
-// that a .git file names, and the .git of each submodule, whether it exists or not, and of each
-// linked worktree. git started in the top folder also runs in these. If the folder itself is a repository, its configuration and
-// hooks count; so do those that a configuration names, including the user's. partial reports that
-// there are more.
-func repositories(dir string, env config.Env) (out []string, partial bool) {
-	user := userGitConfig(env)
-	out, partial = append(gitFolders(dir), user.obeyed(dir)...), user.partial
-	if isRepository(dir) {
-		paths, unread := ofBareRepository(dir, env)
-		out, partial = append(out, paths...), partial || unread
-	}
-	top := dir
-	for {
-		if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
-			break
-		}
-		if top = filepath.Dir(top); top == filepath.Dir(top) {
-			return out, partial
-		}
-	}
-	left, seen := mostLinked, map[string]bool{}
-	var visit func(top string, depth int)
-	visit = func(top string, depth int) {
-		if seen[top] {
-			return
-		}
-		seen[top] = true
-		paths, unread := obeyed(top, env)
-		out = append(out, paths...)
-		names, whole := submodules(gitDir(top))
-		partial = partial || !whole || unread
-		for _, name := range names {
-			if left--; left < 0 || depth == deepestLinked {
-				partial = true
-				return
-			}
-			sub := filepath.Join(top, filepath.FromSlash(name))
-			out = append(append(out, filepath.Join(sub, ".git")), gitFolders(sub)...)
-			visit(sub, depth+1)
-		}
-		for _, tree := range worktrees(top) {
-			out = append(append(out, filepath.Join(tree, ".git")), gitFolders(tree)...)
-			visit(tree, depth+1)
-		}
-	}
-	visit(top, 0)
-	return out, partial
-}
-
-// ofBareRepository returns what git obeys in a folder that is a repository itself.
-func ofBareRepository(dir string, env config.Env) (out []string, partial bool) {
-	g := userGitConfig(env)
-	g.read(filepath.Join(dir, "config"), 0)
-	out = g.obeyed(dir)
-	for _, name := range []string{"HEAD", "config", "config.worktree", "commondir", "hooks", "info"} {
-		out = append(out, filepath.Join(dir, name))
-	}
-	return out, g.partial
-}
-
-// worktrees returns the linked worktrees of a repository.
-func worktrees(top string) (out []string) {
-	for _, dir := range append(gitFolders(top), filepath.Join(top, ".git")) {
-		entries, _ := os.ReadDir(filepath.Join(dir, "worktrees")) // none: there are no worktrees
-		for _, e := range entries {
-			at := filepath.Join(dir, "worktrees", e.Name())
-			b, err := readGit(filepath.Join(at, "gitdir"), 4<<10)
-			p := filepath.FromSlash(strings.TrimRight(string(b), "\r\n"))
-			if err != nil || p == "" {
-				continue
-			}
-			if !filepath.IsAbs(p) {
-				p = filepath.Join(at, p)
-			}
-			out = append(out, filepath.Dir(p))
-		}
-	}
-	return out
-}
-
-// isRepository reports whether git takes the folder itself for a repository.
-func isRepository(dir string) bool {
-	has := func(name string) bool {
-		_, err := os.Lstat(filepath.Join(dir, name))
-		return err == nil
-	}
-	return has("HEAD") && (has("objects") || has("commondir"))
-}
-
-// gitDir returns the repository folder of a working tree.
-func gitDir(dir string) string {
-	if named := gitFolders(dir); len(named) > 0 {
-		return named[0]
-	}
-	return filepath.Join(dir, ".git")
-}
+// mostIndex is the maximum size of an index, in bytes.
+const mostIndex = 256 << 20
 
 // submodules lists the submodules in the index of a repository, as slash-separated paths. whole
 // reports whether that is all of them.
@@ -135,7 +32,7 @@ func submodules(gitDir string) (out []string, whole bool) {
 		}
 	}
 	for _, name := range files {
-		b, err := readGit(filepath.Join(gitDir, name), mostIndex)
+		b, err := gitrepos.ReadFile(filepath.Join(gitDir, name), mostIndex)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -152,18 +49,6 @@ func submodules(gitDir string) (out []string, whole bool) {
 		whole = whole && parsed && err == nil
 	}
 	return out, whole
-}
-
-// readGit reads a file of git's, also through links, as git does.
-func readGit(path string, most int64) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > most {
-		return nil, fmt.Errorf("%s is not a file of at most %d bytes", path, most)
-	}
-	return os.ReadFile(path)
 }
 
 // gitlinks lists the submodules in a git index of version 2 to 4, as far as it can be parsed

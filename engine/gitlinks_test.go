@@ -114,7 +114,7 @@ func TestProtected_HasSubmodules(t *testing.T) {
 	own := filepath.Join(top, ".git", "modules", "pkg", "sub")
 	want := []string{filepath.Join(top, "pkg", "sub", ".git"), own, filepath.Join(top, "pkg", "sub", "deep", ".git")}
 	for _, dir := range []string{top, filepath.Join(top, "pkg")} {
-		got, partial := repositories(dir, config.Env{})
+		got, partial := repositories(dir, userGitConfig(config.Env{}))
 		if partial {
 			t.Error("there are more")
 		}
@@ -153,7 +153,7 @@ func TestProtected_FollowsGitsLinks(t *testing.T) {
 				testenv.Skip(t, fmt.Sprintf("this system lets us make no links: %v", err))
 			}
 		}
-		got, partial := repositories(dir, config.Env{})
+		got, partial := repositories(dir, userGitConfig(config.Env{}))
 		if partial || !slices.Contains(got, filepath.Join(dir, "sub", ".git")) {
 			t.Errorf("%s: %q, partial %v", name, got, partial)
 		}

@@ -91,7 +91,8 @@ func (c Custom) folders() (out []string) {
 // protected returns the files that no tool may write, because the next run would obey them: roots
 // of skills, skills linked into them, the configuration and the files it names, the list of
 // disabled skills, programs that run outside of the sandbox, the files in which MCP clients find
-// such programs, and the files the run itself was started with. skills of several runs share what they list.
+// such programs, and the files the run itself was started with. skills of several runs share what
+// they list.
 func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, skills *Skills) (p protection) {
 	out := append([]string{filepath.Join(l.Workspace, "metier.yaml")}, e.Env.Files()...)
 	out = slices.Concat(out, l.Sources, op.Policies, op.MCPFiles, op.Subagents.Profiles, op.Browser.Path, ownPrograms(op))
@@ -123,8 +124,9 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, sk
 		out = append(out, linked...)
 		p.partial = p.partial || !whole
 	}
+	user := userGitConfig(e.Env)
 	for _, dir := range e.projectDirs(l.Workspace, l.Cwd) {
-		paths, partial := repositories(dir, e.Env)
+		paths, partial := repositories(dir, user)
 		out = append(append(out, filepath.Join(dir, harness.File)), paths...)
 		for _, f := range agentdirs.MCPFiles() {
 			out = append(out, filepath.Join(dir, filepath.FromSlash(f)))
@@ -134,7 +136,7 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, sk
 	if l.changes() {
 		dirs, whole := e.repos.find(l.Workspace, s.MaxDirs)
 		for _, dir := range dirs {
-			paths, unread := nestedRepository(filepath.Join(l.Workspace, filepath.FromSlash(dir)), e.Env)
+			paths, unread := nestedRepository(filepath.Join(l.Workspace, filepath.FromSlash(dir)), user)
 			out, whole = append(out, paths...), whole && !unread
 		}
 		p.repositories, p.unsearched = dirs, !whole

@@ -163,30 +163,3 @@ func linkedSkills(workspace, folder string, nested bool, most int) (out []string
 	}
 	return out, whole
 }
-
-// gitFolders returns the folders that a folder's .git file names: that of the worktree and that of
-// its repository.
-func gitFolders(dir string) (out []string) {
-	read := func(dir, name string) string {
-		b, err := readGit(filepath.Join(dir, name), 4<<10)
-		if err != nil {
-			return "" // no file, or a folder: nothing is named
-		}
-		line, _, _ := strings.Cut(string(b), "\n")
-		return strings.TrimRight(line, "\r")
-	}
-	place := func(base, p string) string {
-		if !filepath.IsAbs(p) {
-			p = filepath.Join(base, p)
-		}
-		out = append(out, p)
-		return p
-	}
-	if p, is := strings.CutPrefix(read(dir, ".git"), "gitdir: "); is && p != "" {
-		own := place(dir, p)
-		if p := read(own, "commondir"); p != "" {
-			place(own, p)
-		}
-	}
-	return out
-}

@@ -4,9 +4,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"metier/config"
 	"metier/internal/gitrepos"
-	"metier/policy"
 	"metier/sandbox"
 	"metier/sandbox/quarantine"
 )
@@ -29,7 +27,8 @@ func (e *Engine) quarantined(s sandbox.Sandbox) *quarantine.Sandbox {
 }
 
 // find returns the folders of repositories below a workspace that programs did not create, as slash
-// paths. It is never nil. whole reports whether most folders were enough.
+// paths. It is never nil. most is the maximum number of folders to search, and whole reports whether
+// all were searched.
 func (r *repos) find(workspace string, most int) (dirs []string, whole bool) {
 	found, whole := r.finder.Find(workspace, most)
 	r.mu.Lock()
@@ -53,26 +52,4 @@ func (r *repos) created(workspace string, dirs []string) {
 		}
 		r.ofPrograms[filepath.Join(workspace, filepath.FromSlash(p))] = true
 	}
-}
-
-// nestedRepository returns the git metadata of a repository in the workspace. Its submodules are
-// repositories of their own.
-func nestedRepository(dir string, env config.Env) (out []string, unread bool) {
-	out, unread = obeyed(dir, env)
-	out = append(append(out, filepath.Join(dir, ".git")), gitFolders(dir)...)
-	if isRepository(dir) {
-		paths, partial := ofBareRepository(dir, env)
-		out, unread = append(out, paths...), unread || partial
-	}
-	return out, unread
-}
-
-// changes reports whether a tool of the launch can change files.
-func (l Launch) changes() bool {
-	for _, t := range l.Tools {
-		if effect, known := config.ToolEffect(t); !known || effect != policy.Read {
-			return true
-		}
-	}
-	return false
 }

@@ -190,6 +190,16 @@ func (l Launch) edits() bool {
 	return slices.Contains(l.Tools, settings.ToolWriteFile) || slices.Contains(l.Tools, settings.ToolEditFile)
 }
 
+// changes reports whether a tool of the launch can change files.
+func (l Launch) changes() bool {
+	for _, t := range l.Tools {
+		if effect, known := config.ToolEffect(t); !known || effect != policy.Read {
+			return true
+		}
+	}
+	return false
+}
+
 // programs returns the tools that run programs, in the launch's sandbox.
 func (r *Run) programs() []metier.Tool {
 	if r.sandbox == nil {

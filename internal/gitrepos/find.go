@@ -95,7 +95,7 @@ func (f *Finder) read(d *confine.Dir, root, dir string) *folder {
 			at.subfolders = append(at.subfolders, e.Name)
 		}
 	}
-	at.repository = names[".git"] || names["HEAD"] && (names["objects"] || names["commondir"])
+	at.repository = names[".git"] || isBare(func(name string) bool { return names[name] })
 	if reliable && !fresh {
 		if f.folders == nil {
 			f.folders = map[string]*folder{}

@@ -11,9 +11,6 @@ import (
 	"metier/internal/gitconfig"
 )
 
-// mostConfig is the maximum size of a configuration file, in bytes.
-const mostConfig = 1 << 20
-
 // plain matches the variables that clone, init, commit, and similar commands set. They name no
 // program, and no folder of hooks.
 var plain = regexp.MustCompile(`^(core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol|safecrlf|sparsecheckout|sparsecheckoutcone|worktree|quotepath|longpaths|untrackedcache)` +
@@ -22,7 +19,7 @@ var plain = regexp.MustCompile(`^(core\.(repositoryformatversion|filemode|bare|l
 	`|user\.(name|email|signingkey)|init\.defaultbranch|pull\.rebase|push\.default|commit\.gpgsign|gc\.auto|maintenance\.[a-z]+|index\.[a-z]+|lfs\.repositoryformatversion)$`)
 
 // Unsafe returns why git could run a program that the repository in a folder names, such as "it sets
-// core.fsmonitor", or "". A .git file must lead to a place below root.
+// core.fsmonitor", or "". A .git file must name a folder below root.
 func Unsafe(dir, root string) string {
 	git := filepath.Join(dir, ".git")
 	info, err := os.Lstat(git)
@@ -34,12 +31,10 @@ func Unsafe(dir, root string) string {
 	case info.Mode()&os.ModeSymlink != 0:
 		return "its .git is a symbolic link"
 	case info.Mode().IsRegular():
-		b, err := readFile(git)
-		p, is := strings.CutPrefix(string(b), "gitdir: ")
-		if err != nil || !is {
+		if git = Named(dir, ".git", gitdir); git == "" {
 			return "its .git cannot be read"
 		}
-		if git = named(dir, p); !belowRoot(root, git) {
+		if !belowRoot(root, git) {
 			return "its .git leads out of the workspace"
 		}
 	case !info.IsDir():
@@ -48,12 +43,11 @@ func Unsafe(dir, root string) string {
 	if why := unsafeFolder(git); why != "" {
 		return why
 	}
-	b, err := readFile(filepath.Join(git, "commondir"))
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(git, "commondir")); errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
-	common := named(git, string(b))
-	if err != nil || !belowRoot(root, common) {
+	common := Named(git, "commondir", "")
+	if !belowRoot(root, common) {
 		return "its commondir leads out of the workspace"
 	}
 	return unsafeFolder(common)
@@ -62,7 +56,7 @@ func Unsafe(dir, root string) string {
 // unsafeFolder checks the configuration and the hooks in a git folder.
 func unsafeFolder(git string) string {
 	for _, name := range []string{"config", "config.worktree"} {
-		b, err := readFile(filepath.Join(git, name))
+		b, err := ReadFile(filepath.Join(git, name), mostConfig)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -85,26 +79,6 @@ func unsafeFolder(git string) string {
 		}
 	}
 	return ""
-}
-
-func readFile(p string) ([]byte, error) {
-	info, err := os.Stat(p)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > mostConfig {
-		return nil, errors.New("not a file of at most 1 MiB")
-	}
-	return os.ReadFile(p)
-}
-
-// named returns a path that a file of git names, relative to dir.
-func named(dir, text string) string {
-	p := filepath.FromSlash(strings.TrimRight(text, "\r\n"))
-	if !filepath.IsAbs(p) {
-		p = filepath.Join(dir, p)
-	}
-	return p
 }
 
 // belowRoot reports whether a path, without its symbolic links, is below root.
