@@ -84,6 +84,8 @@ func TestProtected_FollowsGitsConfiguration(t *testing.T) {
 		"a bare clone":                {files: map[string]string{"a.git/HEAD": "", "a.git/objects/x": "", "a.git/config": ""}, want: "a.git/config"},
 		"a link in a folder of hooks": {files: map[string]string{".git/hooks/_/a": "", "tools/a": ""}, links: map[string]string{".git/hooks/_/b": "tools/a"}, want: "tools/a"},
 		"a bare repository's":         {files: map[string]string{"HEAD": "", "objects/x": "", "config": core + "hk\n"}, want: "hk"},
+		"a bare one's worktrees":      {files: map[string]string{"HEAD": "", "objects/x": "", "config.worktree": core + "hk\n"}, want: "hk"},
+		"a bare one's linked hook":    {files: map[string]string{"HEAD": "", "objects/x": "", "hooks/a": "", "tools/a": ""}, links: map[string]string{"hooks/b": "tools/a"}, want: "tools/a"},
 	} {
 		if got, _ := protectedIn(t, c.files, c.links, c.environ...); !slices.Contains(got, c.want) {
 			t.Errorf("%s: %s can be changed", name, c.want)

@@ -45,7 +45,7 @@ func repositories(dir string, user *gitConfig) (out []string, partial bool) {
 		names, whole := submodules(gitDir(top))
 		partial = partial || !whole || unread
 		for _, name := range names {
-			if left--; left < 0 || depth == deepestLinked {
+			if left--; left < 0 || depth >= deepestLinked {
 				partial = true
 				return
 			}
@@ -64,8 +64,8 @@ func repositories(dir string, user *gitConfig) (out []string, partial bool) {
 
 // ofBareRepository returns what git obeys in a folder that is a repository itself.
 func ofBareRepository(dir string, user *gitConfig) (out []string, partial bool) {
-	g := user.with(filepath.Join(dir, "config"))
-	out = g.obeyed(dir)
+	g := user.with(filepath.Join(dir, "config"), filepath.Join(dir, "config.worktree"))
+	out = append(g.obeyed(dir), linksIn(filepath.Join(dir, "hooks"), 3)...)
 	for _, name := range []string{"HEAD", "config", "config.worktree", "commondir", "hooks", "info"} {
 		out = append(out, filepath.Join(dir, name))
 	}
