@@ -169,16 +169,10 @@ func ownPrograms(op config.Operator) (out []string) {
 // closed returns the paths that no tool may read or write: the records of this and of earlier runs,
 // their recorded heads, the index of 'metier list', and files with secrets. A folder that contains
 // the workspace cannot be closed. The records in it are outside the workspace.
-func (e *Engine) closed(l Launch, secrets []config.Secret) []string {
-	var out []string
-	index, _ := e.Env.IndexDir()
-	list := slices.Concat([]string{l.Artifacts, e.Env.StateDir(), index}, l.Closed, e.records(l.Workspace))
-	for _, s := range secrets {
-		list = append(list, s.File)
-	}
-	for _, p := range list {
-		if p != "" && !confine.Within(p, l.Workspace) {
-			out = append(out, p)
+func (e *Engine) closed(l Launch, secrets []config.Secret) (out []string) {
+	for _, c := range e.closedPaths(l, secrets) {
+		if !confine.Within(c.path, l.Workspace) {
+			out = append(out, c.path)
 		}
 	}
 	return out

@@ -3,8 +3,10 @@ package engine
 import (
 	"context"
 	"os"
+	"slices"
 
 	"metier"
+	"metier/config"
 	"metier/internal/confine"
 	"metier/internal/termtext"
 	"metier/sandbox"
@@ -23,43 +25,52 @@ func (r *Run) shown(ctx context.Context) []string {
 }
 
 // closedPath is a path that programs must not read.
-type closedPath struct{ path, what, field, hint string }
-
-// closedPaths lists what e.closed does, and the other records of the workspace.
-func (r *Run) closedPaths() (out []closedPath) {
-	const move = "move it to a folder that programs cannot see, such as ~/.config/metier, and change "
-	for _, p := range r.launch.Closed {
-		out = append(out, closedPath{p, "the file", "Request.Closed", move + "Request.Closed"})
-	}
-	for _, s := range r.op.Secrets {
-		out = append(out, closedPath{s.File, "the file of the secret " + s.Name + ",", "", move + "secrets in the configuration"})
-	}
-	index, _ := r.e.Env.IndexDir()
-	out = append(out,
-		closedPath{index, "the index of skills", "", "set METIER_INDEX to a folder that programs cannot see"},
-		closedPath{r.e.Env.StateDir(), "the state folder", "", "set XDG_STATE_HOME to a folder that programs cannot see"})
-	records := func(p string) {
-		out = append(out, closedPath{p, "the folder of records", "Request.Artifacts", "move it to a folder that programs cannot see, and specify it with Request.Artifacts"})
-	}
-	records(r.launch.Artifacts)
-	_, hidden := r.e.guarded(r.launch.Workspace, r.launch.Cwd)
-	for _, p := range append(hidden, r.e.records(r.launch.Workspace)...) {
-		if _, err := os.Lstat(p); err == nil {
-			records(p)
-		}
-	}
-	return out
+type closedPath struct {
+	path  string
+	what  string // it, with its path
+	field string // that sets it, or ""
+	hint  string
 }
 
-// checkShown fails if the sandbox shows a path that programs must not read. Such a path is hidden
-// in the workspace, but only there.
+// closedPaths lists the paths that no tool may read or write, as closed describes them.
+func (e *Engine) closedPaths(l Launch, secrets []config.Secret) (out []closedPath) {
+	const move = "move it to a folder that programs cannot see, such as ~/.config/metier, and change "
+	for _, p := range append([]string{l.Artifacts}, e.records(l.Workspace)...) {
+		out = append(out, recordsAt(p))
+	}
+	index, _ := e.Env.IndexDir()
+	out = append(out,
+		closedPath{e.Env.StateDir(), "the state folder " + e.Env.StateDir(), "", "set XDG_STATE_HOME to a folder that programs cannot see"},
+		closedPath{index, "the index of skills " + index, "", "set METIER_INDEX to a folder that programs cannot see"})
+	for _, p := range l.Closed {
+		out = append(out, closedPath{p, "the file " + p, "Request.Closed", move + "Request.Closed"})
+	}
+	for _, s := range secrets {
+		out = append(out, closedPath{s.File, "the file " + s.File + " of the secret " + s.Name, "", move + "secrets in the configuration"})
+	}
+	return slices.DeleteFunc(out, func(c closedPath) bool { return c.path == "" })
+}
+
+func recordsAt(folder string) closedPath {
+	return closedPath{folder, "the folder of records " + folder, "Request.Artifacts", "move it to a folder that programs cannot see, and specify it with Request.Artifacts"}
+}
+
+// checkShown fails if the sandbox shows a path that programs must not read, or other records of the
+// workspace. Such a path is hidden in the workspace, but only there.
 func (r *Run) checkShown(ctx context.Context) error {
+	list := r.e.closedPaths(r.launch, r.op.Secrets)
+	_, hidden := r.e.guarded(r.launch.Workspace, r.launch.Cwd)
+	for _, p := range hidden {
+		if _, err := os.Lstat(p); err == nil {
+			list = append(list, recordsAt(p))
+		}
+	}
 	shown := r.shown(ctx)
-	for _, c := range r.closedPaths() {
+	for _, c := range list {
 		for _, dir := range shown {
-			if c.path != "" && confine.Within(confine.RealPathOfExisting(dir), confine.RealPathOfExisting(c.path)) {
+			if confine.Within(dir, c.path) {
 				return metier.Fieldf(metier.Denied, c.field, "closed_path_visible", c.hint,
-					"%s %s is in %s, which programs in the sandbox can read", termtext.Line(c.what), termtext.Line(c.path), termtext.Line(dir))
+					"%s is in %s, which programs in the sandbox can read", termtext.Line(c.what), termtext.Line(dir))
 			}
 		}
 	}
