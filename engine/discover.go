@@ -66,8 +66,7 @@ func (d *Discovery) openServers(ctx context.Context, files []string) error {
 	if err != nil {
 		return err
 	}
-	r := &Run{e: d.e, launch: Launch{Workspace: d.Workspace, Roots: d.Roots}}
-	d.host, err = d.e.OpenHost(ctx, servers, &host.Options{Dir: d.Workspace, Cache: r.serverCache()})
+	d.host, err = d.e.OpenHost(ctx, servers, &host.Options{Dir: d.Workspace, Cache: d.e.serverCache(d.Workspace, d.Roots)})
 	return err
 }
 

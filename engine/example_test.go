@@ -68,6 +68,7 @@ func ExampleEngine_Discover() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer func() { _ = found.Close() }()
 	for _, sk := range found.Snapshot.All() {
 		fmt.Println(sk.Name, sk.State)
 	}

@@ -17,6 +17,7 @@ import (
 	"metier/mcp/host"
 	"metier/policy"
 	"metier/record"
+	"metier/skillroots"
 )
 
 // LaunchMCP is the recorded part of a run's MCP servers. Their commands and secrets are not
@@ -132,7 +133,7 @@ func (r *Run) connect(ctx context.Context) error {
 		return err
 	}
 	r.secrets = secrets
-	o := &host.Options{Dir: r.launch.Workspace, Cache: r.serverCache()}
+	o := &host.Options{Dir: r.launch.Workspace, Cache: r.e.serverCache(r.launch.Workspace, r.launch.Roots)}
 	if r.launch.resumed {
 		servers = slices.DeleteFunc(servers, func(s host.Server) bool { return !slices.Contains(m.Servers, s.Label) })
 		for _, l := range m.Servers {
@@ -176,9 +177,11 @@ func (r *Run) connect(ctx context.Context) error {
 	return nil
 }
 
-// unchanged returns the servers that are configured as when the run began. A program may have
-// changed the file that configures the others, and they run outside of the sandbox.
+// unchanged returns the servers whose configuration is the same as when the run began. A program may
+// have changed the file that configures the others, and servers run outside of the sandbox. Runs of
+// earlier versions recorded no definitions.
 func (r *Run) unchanged(servers []host.Server) (out []host.Server, err error) {
+	const hint = "check the file, then resume with ResumeOptions.OnDrift reload to start it as it is now"
 	for _, s := range servers {
 		was, known := r.launch.MCP.Definitions[s.Label]
 		is, err := s.Definition()
@@ -189,7 +192,6 @@ func (r *Run) unchanged(servers []host.Server) (out []host.Server, err error) {
 			out = append(out, s)
 			continue
 		}
-		const hint = "check the file, then resume with ResumeOptions.OnDrift reload to start it as it is now"
 		if r.onDrift() == "fail" {
 			return nil, &metier.Error{Op: "resume", Path: s.File, Kind: metier.Drift, Code: "mcp_server_changed", Hint: hint + ", or with warn to continue without it",
 				Err: fmt.Errorf("the configuration of the server %s changed since the run began", s.Label)}
@@ -215,15 +217,11 @@ func (r *Run) noteUnmatched(m *LaunchMCP, names []string) {
 	}
 }
 
-// serverCache returns the folder for files of servers' skills. It is in the user's cache, unless
-// the run looks for skills there or its tools write there.
-func (r *Run) serverCache() string {
-	dir, _ := r.e.Env.CacheDir(CacheServers)
-	closed := []string{r.launch.Workspace}
-	for _, root := range r.launch.Roots {
-		closed = append(closed, root.Path)
-	}
-	if dir == "" || slices.ContainsFunc(closed, func(p string) bool { return confine.Within(p, dir) }) {
+// serverCache returns the folder for files of servers' skills. It is in the user's cache. It is "" if
+// a run finds skills there or its tools write there.
+func (e *Engine) serverCache(workspace string, roots []skillroots.Root) string {
+	dir, _ := e.Env.CacheDir(CacheServers)
+	if dir == "" || confine.Within(workspace, dir) || slices.ContainsFunc(roots, func(r skillroots.Root) bool { return confine.Within(r.Path, dir) }) {
 		return ""
 	}
 	return dir
@@ -232,9 +230,8 @@ func (r *Run) serverCache() string {
 // maxServers is the maximum size of a file of MCP servers, in bytes.
 const maxServers = 1 << 20
 
-// CacheServers is the name of the folder in the user's cache that keeps files of MCP
-// servers.
-const CacheServers = "mcp" // its name in the user's cache
+// CacheServers is the name of the folder in the user's cache that keeps files of MCP servers.
+const CacheServers = "mcp"
 
 // OpenHost connects to servers.
 func (e *Engine) OpenHost(ctx context.Context, servers []host.Server, o *host.Options) (*host.Host, error) {
