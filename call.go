@@ -3,12 +3,16 @@ package metier
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"metier/event"
+	"metier/internal/digest"
+	"metier/internal/termtext"
 	"metier/model"
 	"metier/policy"
 	"metier/record"
+	"metier/settings"
 )
 
 // Tool is a function that a model can call. A tool makes no policy decisions: it states what a call
@@ -68,6 +72,46 @@ type Call struct {
 	// Before, if set, blocks until the result may be recorded, so that results of concurrent calls
 	// are recorded in the order of the calls.
 	Before func() `json:"-"`
+}
+
+// mostNaming is the maximum size in bytes of a model's arguments for a tool that takes only names or
+// a few words, and of an invalid call's arguments in a record; see kept.
+const mostNaming = 16 << 10
+
+// naming reports whether a tool takes only the name of a skill or a file, or a few words.
+func naming(canonical string) bool {
+	switch canonical {
+	case settings.ToolLoadSkill, settings.ToolReadSkillResource, settings.ToolSearchSkills, settings.ToolListSkills, settings.ToolLoadContent:
+		return true
+	}
+	return false
+}
+
+// tooLong returns the error for arguments of more than mostNaming bytes. It names the longest field.
+func tooLong(raw json.RawMessage) error {
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &fields) // without fields, the error names none
+	field, most := "", 0
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if n := len(name) + len(fields[name]); n > most {
+			field, most = "field "+termtext.Quote(name)+" is too long: ", n
+		}
+	}
+	return InvalidArguments("%sthe arguments have %d bytes, and the limit is %d; give only a name, a path, or a few words", field, len(raw), mostNaming)
+}
+
+// kept returns the arguments of a call as they are recorded. In a session with Config.ToolsOnly,
+// long arguments of an invalid call are replaced by their size and digest. In others, the model's
+// message, which contains them, is already recorded.
+func (s *Session) kept(raw json.RawMessage, f Facts) json.RawMessage {
+	switch {
+	case raw == nil:
+		return json.RawMessage("null")
+	case f.Invalid == "" || !s.cfg.ToolsOnly || len(raw) <= mostNaming:
+		return raw
+	}
+	b, _ := json.Marshal(map[string]any{"omitted": map[string]any{"bytes": len(raw), "digest": digest.Bytes(raw)}}) // plain data
+	return b
 }
 
 // Result is the result of a tool. Detail, JSON or nil, is stored in the artifacts and not sent to

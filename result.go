@@ -4,16 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
 
 	"metier/event"
-	"metier/internal/digest"
-	"metier/internal/termtext"
 	"metier/model"
 	"metier/policy"
 	"metier/record"
-	"metier/settings"
 )
 
 // result puts a result into the blobs and makes its event.
@@ -33,46 +29,6 @@ func (s *Session) result(ctx context.Context, c Call, canonical string, res Resu
 		}
 	}
 	return Observation{res}, event.ToolResult{ID: c.ID, Tool: canonical, Code: res.Code, Content: content, Detail: detail, Label: res.Label, Active: active}, nil
-}
-
-// mostNaming is the maximum size in bytes of a model's arguments that only name a skill or a file,
-// or are a few words, and of an invalid call's arguments in a record; see kept.
-const mostNaming = 16 << 10
-
-// naming reports whether a model's arguments for a tool only name something.
-func naming(canonical string) bool {
-	switch canonical {
-	case settings.ToolLoadSkill, settings.ToolReadSkillResource, settings.ToolSearchSkills, settings.ToolListSkills, settings.ToolLoadContent:
-		return true
-	}
-	return false
-}
-
-// tooLong returns the error for arguments of more than mostNaming bytes. It names the longest field.
-func tooLong(raw json.RawMessage) error {
-	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &fields) // without fields, the error names none
-	longest, most := "the arguments have", 0
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if n := len(name) + len(fields[name]); n > most {
-			longest, most = "field "+termtext.Quote(name)+" is too long: the arguments have", n
-		}
-	}
-	return InvalidArguments("%s %d bytes, and the limit is %d; give only a name, a path, or a few words", longest, len(raw), mostNaming)
-}
-
-// kept returns the arguments of a call as they are recorded. In a session with Config.ToolsOnly,
-// long arguments of an invalid call are replaced by their size and digest. In others, the model's
-// message, which contains them, is already recorded.
-func (s *Session) kept(raw json.RawMessage, f Facts) json.RawMessage {
-	switch {
-	case raw == nil:
-		return json.RawMessage("null")
-	case f.Invalid == "" || !s.cfg.ToolsOnly || len(raw) <= mostNaming:
-		return raw
-	}
-	b, _ := json.Marshal(map[string]any{"omitted": map[string]any{"bytes": len(raw), "digest": digest.Bytes(raw)}}) // plain data
-	return b
 }
 
 // recorded returns the observation of a call that already returned.
