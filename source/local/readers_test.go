@@ -306,7 +306,7 @@ var onPaths = []attack{
 		}
 		v.gives("%2e%2e/a.md", "a name like any other")
 	}},
-	refused(9, "too long", invalid, strings.Repeat("a/", 2047)+"aa", strings.Repeat("n", 256), "references/"+strings.Repeat("n", 1<<20)),
+	refused(9, "too long", invalid, strings.Repeat("a/", 2047)+"aa", strings.Repeat("n", 256), "references/"+strings.Repeat("n", 8<<10)),
 	{10, "no UTF-8", func(t *testing.T) {
 		v := newVictim(t)
 		if runtime.GOOS == "linux" { // other systems do not allow such names
