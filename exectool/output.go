@@ -48,6 +48,8 @@ type Quarantined struct {
 // Ended describes how the program ended, as a phrase to follow "the script".
 func (r Result) Ended() string {
 	switch {
+	case len(r.Quarantined) > 0 && r.Quarantined[0].Unsafe != "": // found after its end
+		return "failed: " + r.Quarantined[0].text()
 	case len(r.Quarantined) > 0:
 		return "was ended: " + r.Quarantined[0].text()
 	case r.Limit == sandbox.LimitCancelled:
@@ -62,19 +64,17 @@ func (r Result) Ended() string {
 	return fmt.Sprintf("exited with %d", *r.ExitCode)
 }
 
-// text describes what happened at a protected path.
+// text describes what happened at a protected path, or to a new repository.
 func (q Quarantined) text() string {
-	s := strconv.Quote(q.Path) + " is protected, and a program that runs in this workspace created or removed it"
-	if q.Replaced {
+	s, moved := strconv.Quote(q.Path)+" is protected, and a program that runs in this workspace created or removed it", "it"
+	switch {
+	case q.Unsafe != "":
+		s, moved = strconv.Quote(path.Dir(q.Path))+" is a new git repository that could make git run a program: "+q.Unsafe, "its .git"
+	case q.Replaced:
 		s = strconv.Quote(q.Path) + " is protected, and was replaced or removed outside of the sandbox while a program ran, which could then reach what is there"
 	}
-	if q.Unsafe != "" {
-		s = strconv.Quote(path.Dir(q.Path)) + " is a new git repository that could make git run a program: " + q.Unsafe
-	}
-	if q.To != "" && q.Unsafe != "" {
-		s += "; metier moved its .git to " + strconv.Quote(q.To)
-	} else if q.To != "" {
-		s += "; metier moved it to " + strconv.Quote(q.To)
+	if q.To != "" {
+		s += "; metier moved " + moved + " to " + strconv.Quote(q.To)
 	}
 	return s
 }

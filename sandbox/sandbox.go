@@ -51,8 +51,8 @@ const (
 	ScratchDir   = "/tmp"
 )
 
-// SystemPaths lists the host paths that programs see, read-only, at the same path in backends that
-// show any: programs and their libraries.
+// SystemPaths lists the host paths of programs and their libraries. Backends that show host paths
+// show these, read-only and at the same path.
 func SystemPaths() []string {
 	return []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/etc/ld.so.cache",
 		"/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted"}
@@ -212,7 +212,8 @@ const (
 	LimitMemory    = "memory"
 	LimitFileSize  = "file-size"
 	LimitCancelled = "cancelled" // the caller canceled
-	// LimitProtectedPath means that something appeared at a protected path of the workspace.
+	// LimitProtectedPath means that something appeared at a protected path of the workspace, or that
+	// the program created a git repository that could make git run a program.
 	LimitProtectedPath = "protected-path"
 )
 

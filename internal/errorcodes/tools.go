@@ -83,7 +83,7 @@ var scripts = []Code{
 	{"sandbox_failed", "unavailable", "The sandbox could not run the program.", "Run 'metier sandbox probe' to find the cause."},
 	{"runsc_unset", "invalid", "The gVisor sandbox needs the path of runsc.", "Set sandbox.runsc in the configuration."},
 	{"execution_target_refused", "invalid", "A run cannot execute its own scripts on the host.", "Use a subagent profile with target: host, or choose the unconfined sandbox."},
-	{"quarantined", "", "A program created a file at a protected path. The file was moved to quarantine, and the program was stopped.", "Inspect the file."},
+	{"quarantined", "", "A program created a file at a protected path, and was stopped, or created a git repository that could make git run a program. The file or the .git of the repository was renamed.", "Inspect the file."},
 	{"command_ended", "", "A signal or a limit ended the command.", "If the message names a limit, raise it."},
 	{"command_failed", "", "The command failed. metier returns the command's exit status.", ""},
 	{"browser_unavailable", "unavailable", "The shared browser does not respond.", "Check the browser's endpoint."},
