@@ -247,6 +247,7 @@ func (j *Journal) Sweep(ctx context.Context, here string) (moved []Moved, err er
 	if j == nil {
 		return nil, nil
 	}
+	repositories := j.search(ctx, here)
 	err = j.each(ctx, func(file string, n noted, dead *lockfile.Lock) error {
 		info, err := os.Stat(file)
 		if err != nil {
@@ -272,8 +273,9 @@ func (j *Journal) Sweep(ctx context.Context, here string) (moved []Moved, err er
 			return t.Before(info.ModTime().Add(slack)), err
 		})
 		moved, err = append(moved, found...), errors.Join(modesErr, err)
+		present, searched := repositories[file]
 		if dead != nil { // otherwise, its process checks them
-			_, unsafe, _, repoErr := newRepositories(&gitrepos.Finder{}, sandbox.Workspace{Host: at, Writable: true, Repositories: n.Repositories}, func(p string) (bool, error) {
+			_, unsafe, repoErr := newRepositories(at, present, n.Repositories, func(p string) (bool, error) {
 				t, err := born(p)
 				return t.Before(info.ModTime().Add(slack)), err
 			})
@@ -285,12 +287,34 @@ func (j *Journal) Sweep(ctx context.Context, here string) (moved []Moved, err er
 		if err != nil {
 			moved = append(moved, Moved{Workspace: at, Err: err})
 		}
-		if dead == nil || err != nil {
+		if dead == nil || err != nil || !searched { // a process that was just killed is next
 			return nil
 		}
 		return os.Remove(file)
 	})
 	return moved, err
+}
+
+// search returns the git repositories in the workspaces of killed processes, by entry. It takes long
+// in a large workspace, so it does not hold the lock of the journal meanwhile. Errors occur again in
+// Sweep.
+func (j *Journal) search(ctx context.Context, here string) map[string][]string {
+	found, left := map[string][]string{}, map[string]string{}
+	_ = j.each(ctx, func(file string, n noted, dead *lockfile.Lock) error {
+		if dead == nil {
+			return nil
+		}
+		found[file] = nil
+		if at := n.at(here); at != "" && n.Repositories != nil {
+			left[file] = at
+		}
+		return nil
+	})
+	var f gitrepos.Finder
+	for file, at := range left {
+		found[file], _ = f.Find(at, mostFolders)
+	}
+	return found
 }
 
 // at returns where the workspace is now: its path, or here if it was moved there, or "" if unknown.

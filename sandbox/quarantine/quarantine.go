@@ -53,9 +53,15 @@ func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 		return sandbox.Result{}, lacking(errors.Join(err, closeErr))
 	}
 	res, err := s.Sandbox.Run(ctx, j)
-	kept, unsafe, whole, repoErr := newRepositories(s.Finder, ws, nil)
+	var found []string
+	if ws.Repositories != nil && ws.Writable {
+		var whole bool
+		found, whole = s.Finder.Find(ws.Host, mostFolders)
+		res.Unsearched = !whole
+	}
+	kept, unsafe, repoErr := newRepositories(ws.Host, found, ws.Repositories, nil)
 	moved, checkErr := g.close()
-	res.Restored, res.Repositories, res.Unsearched = g.restored, kept, !whole
+	res.Restored, res.Repositories = g.restored, kept
 	if moved = append(moved, unsafe...); len(moved) > 0 {
 		res.Quarantined = moved
 		res.Exit, res.Signal, res.Limit = -1, "", sandbox.LimitProtectedPath

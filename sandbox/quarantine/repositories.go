@@ -14,26 +14,23 @@ import (
 // mostFolders is how many folders of a workspace are searched for repositories.
 const mostFolders = 200_000
 
-// newRepositories checks the git repositories in a workspace that programs created. Once the user
-// adds one to the main repository, git also runs in it. It moves aside the .git of a repository
-// whose configuration could make git run a program, and returns the others. whole reports whether all
-// folders were searched. ofProgram reports whether a program created a path, or is nil if all are
-// from programs.
-func newRepositories(f *gitrepos.Finder, ws sandbox.Workspace, ofProgram func(full string) (bool, error)) (kept []string, moved []sandbox.Quarantined, whole bool, err error) {
-	if ws.Repositories == nil || !ws.Writable {
-		return nil, nil, true, nil
+// newRepositories checks those of the git repositories found in a workspace that programs created.
+// Once the user adds one to the main repository, git also runs in it. It moves aside the .git of a
+// repository whose configuration could make git run a program, and returns the others. known are
+// repositories that programs did not create. ofProgram reports whether a program created a path, or
+// is nil if all are from programs.
+func newRepositories(workspace string, found, known []string, ofProgram func(full string) (bool, error)) (kept []string, moved []sandbox.Quarantined, err error) {
+	found = slices.DeleteFunc(slices.Clone(found), func(p string) bool { return slices.Contains(known, p) })
+	if len(found) == 0 {
+		return nil, nil, nil
 	}
-	root, err := os.OpenRoot(ws.Host)
+	root, err := os.OpenRoot(workspace)
 	if err != nil {
-		return nil, nil, false, err
+		return nil, nil, err
 	}
-	found, whole := f.Find(ws.Host, mostFolders)
 	for _, p := range found {
-		if slices.Contains(ws.Repositories, p) {
-			continue
-		}
-		full := filepath.Join(ws.Host, filepath.FromSlash(p))
-		why := gitrepos.Unsafe(full, ws.Host)
+		full := filepath.Join(workspace, filepath.FromSlash(p))
+		why := gitrepos.Unsafe(full, workspace)
 		is := true
 		if why != "" && ofProgram != nil {
 			var bad error
@@ -55,5 +52,5 @@ func newRepositories(f *gitrepos.Finder, ws sandbox.Workspace, ofProgram func(fu
 			moved = append(moved, sandbox.Quarantined{Path: at, To: to, Unsafe: why})
 		}
 	}
-	return kept, moved, whole, errors.Join(err, root.Close())
+	return kept, moved, errors.Join(err, root.Close())
 }
