@@ -127,7 +127,7 @@ command's exit code.`,
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error { return a.sandboxRun(c.Context(), f, args) },
+		RunE: func(c *cobra.Command, args []string) error { return a.sandboxRun(c.Context(), f, c.Flags().Changed("level"), args) },
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.workspace, "workspace", "", "writable folder to mount at /workspace (default: none)")
@@ -138,7 +138,7 @@ command's exit code.`,
 	return c
 }
 
-func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, args []string) (err error) {
+func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, leveled bool, args []string) (err error) {
 	op, err := config.Load(a.env)
 	if err != nil {
 		return err
@@ -159,8 +159,9 @@ func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, args []string) (er
 		return err
 	}
 	defer func() { err = closed(s.Close(), err) }()
-	if accept {
+	if accept && !leveled {
 		least = sandbox.L0
+		fmt.Fprintln(a.Err, "note: "+name+" is not a sandbox: the command runs on the host without isolation")
 	}
 	j := sandbox.Job{Argv: args, MinLevel: least, Limits: sandbox.Limits{Wall: f.timeout}, Env: exectool.Environment()}
 	if f.workspace != "" {

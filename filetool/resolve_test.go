@@ -331,7 +331,7 @@ func TestOpenWorkspaceNamesWhatIsWrong(t *testing.T) {
 			t.Errorf("%v, want %s", err, code)
 		}
 	}
-	for _, m := range []Mount{{Source: dir, Target: "rel"}, {Source: dir, Target: "/"}, {Source: dir, Target: "/a/../b"}, {Source: dir, Target: "/a", Mode: "x"}} {
+	for _, m := range []Mount{{Source: dir, Target: "/skills"}, {Source: dir, Target: "/skills/x"}, {Source: dir, Target: "rel"}, {Source: dir, Target: "/"}, {Source: dir, Target: "/a/../b"}, {Source: dir, Target: "/a", Mode: "x"}} {
 		if _, err := OpenWorkspace(dir, &WorkspaceOptions{Mounts: []Mount{m}}); metier.CodeOf(err) != "mount_invalid" {
 			t.Errorf("%+v: %v", m, err)
 		}

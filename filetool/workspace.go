@@ -124,6 +124,8 @@ func openBase(m Mount, others []base) (base, error) {
 		return fail("mount_invalid", fmt.Errorf("mode %q is not ro or rw", m.Mode))
 	case !path.IsAbs(m.Target) || path.Clean(m.Target) != m.Target || m.Target == "/":
 		return fail("mount_invalid", fmt.Errorf("target %q is not a clean absolute path", m.Target))
+	case m.Target == metier.SkillsPath || strings.HasPrefix(m.Target, metier.SkillsPath+"/"):
+		return fail("mount_invalid", fmt.Errorf("target %q is reserved for skills", m.Target))
 	case slices.ContainsFunc(others, func(b base) bool { return b.target == m.Target }):
 		return fail("mount_invalid", fmt.Errorf("target %q is used twice", m.Target))
 	}
