@@ -25,7 +25,7 @@ import (
 // mcpServers: a program, or a URL.
 type Server struct {
 	Label   string            `json:"-" yaml:"-"`
-	File    string            `json:"-" yaml:"-"`                 // that configures it; relative paths start in its folder
+	File    string            `json:"-" yaml:"-"`                 // that configures it; relative paths are relative to its folder
 	Type    string            `json:"type,omitempty" yaml:"type"` // stdio or http; "": by the other keys
 	Command string            `json:"command,omitempty" yaml:"command"`
 	Args    []string          `json:"args,omitempty" yaml:"args"`
@@ -265,7 +265,7 @@ func (s Server) Expand(env func(string) (string, bool)) (out Server, used bool, 
 }
 
 // Definition returns a digest of an expanded server's configuration, without the values of
-// variables. It is slow to compute, so that nobody can guess a secret in the configuration from it.
+// variables. It is slow to compute, so that a secret in the configuration cannot be guessed from it.
 func (s Server) Definition() (string, error) {
 	b, err := pbkdf2.Key(sha256.New, string(s.Configured), []byte("metier mcp server "+s.Label), 20_000, sha256.Size)
 	return digest.Bytes(b), err

@@ -25,7 +25,7 @@ import (
 // Options are optional.
 type Options struct {
 	Version string                           // of this build
-	Dir     string                           // where programs start that have no cwd, and whose server has no File
+	Dir     string                           // where programs start if their server has neither a cwd nor a File
 	Env     func(name string) (string, bool) // the environment; nil: none
 	Client  *http.Client                     // nil: one that follows no redirects
 	Logger  *slog.Logger

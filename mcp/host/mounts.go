@@ -13,14 +13,14 @@ import (
 // MountLabel returns the label of a server's skills among the roots.
 func MountLabel(server string) string { return "mcp:" + server }
 
-// Mount is what a run makes of a server's skills: always third_party, named in
-// a space of their own.
+// Mount returns the mount of a server's skills. They are always third_party, and their names are in a
+// space of their own.
 func Mount(server string, src *Source) metier.Mount {
 	l := MountLabel(server)
 	return metier.Mount{Label: l, Space: l, Kind: "mcp", Tier: policy.ThirdParty, Source: src}
 }
 
-// Mounts returns the roots of the servers: those with skills, and those with something to report.
+// Mounts returns the mounts of the servers that have skills or something to report.
 func (h *Host) Mounts() []metier.Mount {
 	var out []metier.Mount
 	for _, l := range h.Labels() {
@@ -49,10 +49,10 @@ func (noSkills) List(context.Context) iter.Seq2[*metier.Head, error] {
 }
 
 func (noSkills) Open(_ context.Context, path string) (metier.Bundle, error) {
-	return nil, &metier.Error{Op: "open", Skill: path, Kind: metier.NotFound, Code: "skill_not_found", Err: errors.New("this server gives no skills")}
+	return nil, &metier.Error{Op: "open", Skill: path, Kind: metier.NotFound, Code: "skill_not_found", Err: errors.New("this server provides no skills")}
 }
 
 // Why returns the server's diagnostic for every path.
 func (noSkills) Why(string) metier.Diagnostic {
-	return metier.Diagnostic{Severity: skillmd.Warning, Code: "mcp-no-skills", Detail: "this server gives no skills"}
+	return metier.Diagnostic{Severity: skillmd.Warning, Code: "mcp-no-skills", Detail: "this server provides no skills"}
 }

@@ -73,8 +73,9 @@ func (c *connection) program() (*process, error) {
 	return p, nil
 }
 
-// base returns the folder in which programs start that have no cwd: the one of the file that
-// configures the server. Programs such as npx and python3 -m run files of the folder they start in.
+// base returns the folder in which the server's program starts if it has no cwd: that of the file
+// that configures the server. Programs such as npx and python3 -m run files of the folder they start
+// in.
 func (c *connection) base() string {
 	if filepath.IsAbs(c.server.File) {
 		return filepath.Dir(c.server.File)

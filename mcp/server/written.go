@@ -21,15 +21,16 @@ const (
 
 const codeFull = "record_full"
 
-// written counts the bytes that principals wrote to the records of their sessions. Records stay, so
-// only time gives bytes back.
+// written counts the bytes that principals wrote to the records of their sessions in a period of
+// writtenTime, which begins with the first write after the last period. Records are kept, so closing
+// a session does not reduce the count.
 type written struct {
 	mu    sync.Mutex
 	since time.Time
 	by    map[string]int64
 }
 
-// add counts n bytes, and returns what the principal has written in the current period.
+// add adds n bytes, and returns the total of the principal in the current period.
 func (w *written) add(by string, n int64, now time.Time) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,7 +64,8 @@ func (s *Server) count(c *client, opening bool) {
 	}
 }
 
-// refreshed gives a session the new skills. What that records is not the client's.
+// refreshed updates a session to the new skills. The bytes that this records do not count toward the
+// limits. Those of calls that end meanwhile may not count either.
 func (s *Server) refreshed(ctx context.Context, c *client) error {
 	before := c.session.Recorded()
 	err := c.session.Refresh(ctx)
