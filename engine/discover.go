@@ -13,13 +13,13 @@ import (
 	"metier/skillroots"
 )
 
-// Discovery is what a run of a request would find: its skills, and what decides which of them its
-// model sees.
+// Discovery contains the skills that a run of a request would find, and the settings, tools, and
+// rules that determine which of them its model sees.
 type Discovery struct {
 	Workspace string
 	Settings  settings.Settings
 	Roots     []skillroots.Root
-	Tools     []string // of a run whose request names none
+	Tools     []string // the default tools of a run
 	Denied    []string // skills that the operator denied, by name or ID
 	Snapshot  *metier.Snapshot
 	Scans     *skillroots.Scans
@@ -70,7 +70,7 @@ func (d *Discovery) openServers(ctx context.Context, files []string) error {
 	return err
 }
 
-// Close ends the servers of the request.
+// Close stops the servers of the request.
 func (d *Discovery) Close() error {
 	if d.host == nil {
 		return nil

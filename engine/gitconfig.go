@@ -19,7 +19,7 @@ import (
 type gitConfig struct {
 	env     config.Env
 	files   []string // of the user, and included ones
-	hooks   []string // values of core.hooksPath; relative ones apply to each working tree
+	hooks   []string // values of core.hooksPath; a relative one is below each working tree
 	partial bool     // a file could not be read
 }
 

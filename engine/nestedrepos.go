@@ -16,7 +16,7 @@ type repos struct {
 	finder gitrepos.Finder
 
 	mu         sync.Mutex
-	ofPrograms map[string]bool // folders of those that programs created, which stay writable for programs
+	ofPrograms map[string]bool // folders of those that programs created, which programs may still change
 }
 
 // quarantined returns a sandbox that protects paths which the given one cannot.
