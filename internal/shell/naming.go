@@ -16,10 +16,11 @@ type programOptions struct {
 	set    string         // a letter and a long option whose values are searched for inside, so they must be known
 }
 
-// naming are such options of the programs in own.
+// naming lists such options of the programs in own.
 var naming = map[string]programOptions{
 	"git":  {long: "upload-pack receive-pack exec extcmd access-hook", words: "ext::"},
-	"wget": {long: "use-askpass", valued: "aoiBtOwTQPUlDARIXn", set: "e execute", inside: regexp.MustCompile("(?i)" + strings.Join(strings.Split("useaskpass", ""), "[-_]*"))}, "dpkg": {long: "pre-invoke post-invoke status-logger"}, "npm": {long: "script-shell"},
+	"wget": {long: "use-askpass", valued: "aoiBtOwTQPUlDARIXn", set: "e execute", inside: regexp.MustCompile("(?i)" + strings.Join(strings.Split("useaskpass", ""), "[-_]*"))},
+	"dpkg": {long: "pre-invoke post-invoke status-logger"}, "npm": {long: "script-shell"},
 	"apt": {long: "option", words: "-o"}, "apt-get": {long: "option", words: "-o"}, "apt-cache": {long: "option", words: "-o"},
 	"make": {long: "eval", words: "SHELL="}, "gmake": {long: "eval", words: "SHELL="}, "ar": {long: "plugin"}, "java": {words: "-XX:On"},
 	"go":  {long: "toolexec vettool exec", words: "-toolexec -vettool -exec"},

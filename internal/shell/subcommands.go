@@ -20,7 +20,7 @@ var own = map[string]string{
 	"tesseract": "", "exiftool": "", "openssl": "", "mkdocs": "", "hugo": "", "playwright": "", "cypress": "", "agent-browser": "", "metier": "", "just": "", "dotnet": "", "mix": "", "composer": "",
 }
 
-// globals are what may precede the subcommand of a program.
+// globals lists the words that may precede the subcommand of a program.
 type globals struct {
 	flags  string // options without a value, and words that name a group of subcommands
 	valued string // options with a value, and words that are followed by a name
