@@ -248,8 +248,8 @@ func (s *Session) readable(ctx context.Context, c Call, sk Skill) bool {
 	return s.judge(g, policy.Request{Tool: s.canonical(c.Tool), Effect: policy.Read, Actor: c.Actor, Skill: &sub}).Allowed()
 }
 
-// decide judges the call on the newest state and, if it may act, claims it. A
-// refusal and a question are recorded the same way.
+// decide checks the call against the newest state and, if it may act, claims it. A refusal and a
+// question are recorded the same way.
 func (s *Session) decide(ctx context.Context, c Call, f Facts, why string) (claim, error) {
 	args, err := s.cfg.Blobs.Put(ctx, "application/json", s.kept(c.Args, f))
 	if err != nil {

@@ -34,7 +34,7 @@ func Decode(raw json.RawMessage, into any, without ...string) error {
 		}
 	}
 	if bad, is := errors.AsType[*json.UnmarshalTypeError](err); is && len(bad.Value) > mostValue {
-		bad.Value = bad.Value[:mostValue] + "…" // all digits of a number
+		bad.Value = bad.Value[:mostValue] + "…" // the value of a number has all its digits
 	}
 	if err != nil {
 		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
