@@ -35,7 +35,7 @@ func (strict) Facts(_ context.Context, _ *metier.Session, raw json.RawMessage) (
 
 // Arguments that only name something are short. Longer ones, and those of an invalid call, are
 // refused, and the record has their size and digest instead.
-func TestLongArgumentsAreRefusedAndNotRecorded(t *testing.T) {
+func TestCall_RefusesLongArgumentsWithoutRecordingThem(t *testing.T) {
 	t.Parallel()
 	const size = 200_000
 	long := strings.Repeat("x", size)
@@ -122,7 +122,7 @@ func (c *client) writes(i int) error {
 
 // When the record of a session is full, the session ends, and the client opens another. The
 // sessions of others continue.
-func TestASessionEndsWhenItsRecordIsFull(t *testing.T) {
+func TestSession_EndsWhenItsRecordIsFull(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"", tokens["ann"]} {
 		log := &logged{}
@@ -163,7 +163,7 @@ func TestASessionEndsWhenItsRecordIsFull(t *testing.T) {
 
 // In the newer revision, a principal's full session is replaced. Over stdio, the client is the
 // user's own program, and its session has no such limit.
-func TestAFullSessionOfAPrincipalIsReplaced(t *testing.T) {
+func TestSession_IsReplacedWhenAPrincipalsRecordIsFull(t *testing.T) {
 	t.Parallel()
 	w := start(t, library, writing(&logged{}, func(o *server.Options) { o.Record, o.Written = 100_000, 1_000_000 }))
 	c := w.over(w.http(server.Access{Tokens: tokens}), tokens["ann"], newest, nil)
@@ -188,7 +188,7 @@ func TestAFullSessionOfAPrincipalIsReplaced(t *testing.T) {
 
 // A principal can write so much in a day, in any number of sessions of any revision. Opening a
 // session counts. Others are not affected, and the limit ends with the day.
-func TestAPrincipalWritesOnlySoMuchInADay(t *testing.T) {
+func TestPrincipal_HasADailyLimit(t *testing.T) {
 	t.Parallel()
 	var late atomic.Int64
 	log := &logged{}
@@ -242,7 +242,7 @@ func TestAPrincipalWritesOnlySoMuchInADay(t *testing.T) {
 }
 
 // New skills are recorded in every session, but not at the expense of its client.
-func TestNewSkillsCountForNoClient(t *testing.T) {
+func TestRefresh_DoesNotCountTowardLimits(t *testing.T) {
 	t.Parallel()
 	w := start(t, library, writing(&logged{}, func(o *server.Options) { o.Record, o.Written = 40_000, 80_000 }))
 	c := w.over(w.http(server.Access{Tokens: tokens}), tokens["ann"], older, nil)
