@@ -161,7 +161,7 @@ func (sh *skillIndex) outcome(ctx context.Context, doc *switchedSkills, targets 
 		if next, err := snap.Find(sk.Name); err == nil && next.ID != sk.ID && !on && sk.State != metier.Shadowed {
 			fmt.Fprintf(sh.a.Err, "note: the name %s now refers to %s\n", oneLine(sk.Name), oneLine(next.ID.String()))
 		}
-		if on && slices.ContainsFunc(sh.Denied, func(d string) bool { return d == sk.Name || d == sk.ID.String() }) {
+		if on && sh.a.denies(sk) {
 			fmt.Fprintf(sh.a.Err, "note: the operator still denies %s\n", oneLine(sk.Name))
 		}
 	}

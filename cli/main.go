@@ -56,7 +56,6 @@ type app struct {
 	cancel     context.CancelCauseFunc
 	asking     sync.Mutex // one question at a time
 	keyboard   keyboard
-	denied     []string                                  // skills that the operator denied where the command searches
 	found      []*engine.Discovery                       // closed at the end of the command
 	has        func(program string) bool                 // is on this machine
 	org        string                                    // folder of the machine's skills

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -59,18 +60,17 @@ func (a *app) openIndex(ctx context.Context, p skillLocation) (*skillIndex, erro
 	if err != nil {
 		return nil, profileHint(err)
 	}
-	a.found, a.denied = append(a.found, d), d.Denied
+	a.found = append(a.found, d)
 	return &skillIndex{d, a, len(p.mcp) > 0}, nil
 }
 
-// denies reports whether the operator denied a skill.
+// denies reports whether the operator denied a skill that the command found.
 func (a *app) denies(sk metier.Skill) bool {
-	if len(a.denied) == 0 {
-		return false
-	}
-	g := policy.Grants{Denied: a.denied}
-	effect, _ := g.Skill(sk.ID.String(), sk.Name)
-	return effect == policy.RuleDeny
+	return slices.ContainsFunc(a.found, func(d *engine.Discovery) bool {
+		g := policy.Grants{Denied: d.Denied}
+		effect, _ := g.Skill(sk.ID.String(), sk.Name)
+		return effect == policy.RuleDeny
+	})
 }
 
 // entries finds skills by a user's reference, whatever their state: by ID, by name, or by the path
