@@ -63,7 +63,7 @@ func Open(ctx context.Context, e *engine.Engine, p *engine.Plan, o Options) (*Se
 		e.Logger().Warn(text, "code", code)
 		e.Notify(engine.Notice{Code: code, Severity: engine.Warning, Text: text})
 	}
-	s, err := server.New(ctx, b, &server.Options{Version: o.Version, Now: e.Now, Logger: e.Logger(), Full: full})
+	s, err := server.New(ctx, b, &server.Options{Version: o.Version, Now: e.Now, Logger: e.Logger(), OnRecordFull: full})
 	if err != nil {
 		return nil, errors.Join(err, r.Close(context.WithoutCancel(ctx)))
 	}

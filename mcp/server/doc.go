@@ -70,12 +70,15 @@ type Options struct {
 	Extend func(*mcp.Server) error
 	// Resume is how many bytes of HTTP responses are kept for clients before 2026-07-28 whose
 	// connection was lost, so that they can request the rest. 0 disables it.
-	Resume  int
-	Record  int64 // bytes that the calls of one session over HTTP can record; 0: 64 MiB
-	Written int64 // bytes that a principal's sessions over HTTP can record in 24 hours; 0: 2 GiB
-	// Full is called when a client reaches one of these limits, with the code record_full and a text
-	// for the operator. It must not block.
-	Full func(code, text string)
+	Resume int
+	// SessionRecord is how many bytes the calls of one session over HTTP can record; 0: 64 MiB.
+	SessionRecord int64
+	// PrincipalRecords is how many bytes all sessions of a principal over HTTP can record in 24
+	// hours; 0: 2 GiB.
+	PrincipalRecords int64
+	// OnRecordFull is called when a client reaches one of these limits, with the code record_full and
+	// a text for the operator. It must not block.
+	OnRecordFull func(code, text string)
 }
 
 func (o *Options) fill() {
@@ -88,14 +91,14 @@ func (o *Options) fill() {
 	if o.Progress <= 0 {
 		o.Progress = time.Second
 	}
-	if o.Record <= 0 {
-		o.Record = mostRecord
+	if o.SessionRecord <= 0 {
+		o.SessionRecord = mostRecord
 	}
-	if o.Written <= 0 {
-		o.Written = mostWritten
+	if o.PrincipalRecords <= 0 {
+		o.PrincipalRecords = mostWritten
 	}
-	if o.Full == nil {
-		o.Full = func(code, text string) { o.Logger.Warn(text, "code", code) }
+	if o.OnRecordFull == nil {
+		o.OnRecordFull = func(code, text string) { o.Logger.Warn(text, "code", code) }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -116,7 +116,7 @@ func (s *Server) enter(key Client, by string) (c *client, first bool, err error)
 	defer s.mu.Unlock()
 	c = s.clients[key]
 	switch {
-	case c == nil || c.wrote < s.opts.Record:
+	case c == nil || c.wrote < s.opts.SessionRecord:
 	case key.Principal != "":
 		s.drop(c)
 		c = nil

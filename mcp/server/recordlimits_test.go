@@ -126,7 +126,7 @@ func TestSession_EndsWhenItsRecordIsFull(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"", tokens["ann"]} {
 		log := &logged{}
-		w := start(t, library, writing(log, func(o *server.Options) { o.Record = 100_000 }))
+		w := start(t, library, writing(log, func(o *server.Options) { o.SessionRecord = 100_000 }))
 		access := server.Access{}
 		if token != "" {
 			access.Tokens = tokens
@@ -165,7 +165,7 @@ func TestSession_EndsWhenItsRecordIsFull(t *testing.T) {
 // user's own program, and its session has no such limit.
 func TestSession_IsReplacedWhenAPrincipalsRecordIsFull(t *testing.T) {
 	t.Parallel()
-	w := start(t, library, writing(&logged{}, func(o *server.Options) { o.Record, o.Written = 100_000, 1_000_000 }))
+	w := start(t, library, writing(&logged{}, func(o *server.Options) { o.SessionRecord, o.PrincipalRecords = 100_000, 1_000_000 }))
 	c := w.over(w.http(server.Access{Tokens: tokens}), tokens["ann"], newest, nil)
 	for i := range 12 {
 		if err := c.writes(i); err != nil {
@@ -193,7 +193,7 @@ func TestPrincipal_HasADailyLimit(t *testing.T) {
 	var late atomic.Int64
 	log := &logged{}
 	w := start(t, library, writing(log, func(o *server.Options) {
-		o.Record, o.Written = 70_000, 300_000
+		o.SessionRecord, o.PrincipalRecords = 70_000, 300_000
 		o.Now = func() time.Time { return time.Unix(1_800_000_000, 0).Add(time.Duration(late.Load())) }
 	}))
 	h := w.http(server.Access{Tokens: tokens})
@@ -244,7 +244,7 @@ func TestPrincipal_HasADailyLimit(t *testing.T) {
 // New skills are recorded in every session, but not at the expense of its client.
 func TestRefresh_DoesNotCountTowardLimits(t *testing.T) {
 	t.Parallel()
-	w := start(t, library, writing(&logged{}, func(o *server.Options) { o.Record, o.Written = 40_000, 80_000 }))
+	w := start(t, library, writing(&logged{}, func(o *server.Options) { o.SessionRecord, o.PrincipalRecords = 40_000, 80_000 }))
 	c := w.over(w.http(server.Access{Tokens: tokens}), tokens["ann"], older, nil)
 	c.call("list_skills", nil)
 	for i := range 20 {

@@ -56,11 +56,11 @@ func (s *Server) count(c *client, opening bool) {
 	}
 	wrote := c.wrote
 	s.mu.Unlock()
-	if !opening && wrote >= s.opts.Record && wrote-n < s.opts.Record {
-		s.opts.Full(codeFull, fmt.Sprintf("the calls of a session of %s have recorded %d bytes, which is the limit, so the session ends", termtext.Quote(c.by), wrote))
+	if !opening && wrote >= s.opts.SessionRecord && wrote-n < s.opts.SessionRecord {
+		s.opts.OnRecordFull(codeFull, fmt.Sprintf("the calls of a session of %s have recorded %d bytes, and the limit is %d, so the session ends", termtext.Quote(c.by), wrote, s.opts.SessionRecord))
 	}
-	if sum := s.written.add(c.by, n, s.opts.Now()); sum >= s.opts.Written && sum-n < s.opts.Written {
-		s.opts.Full(codeFull, fmt.Sprintf("the sessions of %s have recorded %d bytes in less than 24 hours, which is the limit, so further calls are refused until the 24 hours are over", termtext.Quote(c.by), sum))
+	if sum := s.written.add(c.by, n, s.opts.Now()); sum >= s.opts.PrincipalRecords && sum-n < s.opts.PrincipalRecords {
+		s.opts.OnRecordFull(codeFull, fmt.Sprintf("the sessions of %s have recorded %d bytes in less than 24 hours, and the limit is %d, so further calls are refused until the 24 hours are over", termtext.Quote(c.by), sum, s.opts.PrincipalRecords))
 	}
 }
 
@@ -77,7 +77,7 @@ func (s *Server) refreshed(ctx context.Context, c *client) error {
 
 // full refuses a call if its principal has written too much.
 func (s *Server) full(by string) error {
-	if s.written.add(by, 0, s.opts.Now()) < s.opts.Written {
+	if s.written.add(by, 0, s.opts.Now()) < s.opts.PrincipalRecords {
 		return nil
 	}
 	return recordFull("the records of this client have grown as much as they can in a day; try again tomorrow, or ask the server's operator")
