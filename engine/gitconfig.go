@@ -49,8 +49,9 @@ func (g *gitConfig) with(files ...string) *gitConfig {
 	return &out
 }
 
-// read adds the variables of a file and of those that it includes. Conditions of includes do not matter: they
-// can become true later.
+// read adds the variables of a file and of those that it includes. It ignores the conditions of
+// includes, because they can become true later. A file that the user cannot read is skipped, because
+// git cannot read it either.
 func (g *gitConfig) read(file string, depth int) {
 	const deepest = 10 // as in git
 	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
@@ -99,7 +100,7 @@ func (g *gitConfig) path(p string) string {
 	return filepath.Join(home, filepath.FromSlash(rest))
 }
 
-// obeyed returns the files named, for the working tree top.
+// obeyed returns the files that the configuration names, in the working tree top.
 func (g *gitConfig) obeyed(top string) []string {
 	out := slices.Clone(g.files)
 	for _, p := range g.hooks {
