@@ -22,7 +22,7 @@ func modesAbove(root *os.Root, paths []string) (modes, error) {
 	for _, p := range append(slices.Clone(paths), ".") {
 		for dir := path.Dir(path.Clean(p)); out[dir] == 0; dir = path.Dir(dir) {
 			info, err := root.Lstat(dir)
-			if missing(err) || err == nil && !info.IsDir() {
+			if dir != "." && (missing(err) || err == nil && !info.IsDir()) {
 				continue
 			}
 			if errors.Is(err, fs.ErrPermission) {
