@@ -206,8 +206,8 @@ func (s reported) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	if j.Workspace != nil {
 		s.run.e.repos.created(j.Workspace.Host, res.Repositories)
 	}
-	if res.Unsearched && !s.run.protected.unsearched {
-		s.run.hooks.Notify(Notice{"repositories_unsearched", Warning, unsearched})
+	if res.Unsearched {
+		s.run.notices.once(Notice{"repositories_unsearched", Warning, unsearched})
 	}
 	for _, q := range res.Quarantined {
 		text := "a program created or removed " + termtext.Line(q.Path) + ", which is protected, and was ended"

@@ -67,3 +67,15 @@ func TestProtected_HasProgramsThatRunOutsideOfTheSandbox(t *testing.T) {
 		}
 	}
 }
+
+func TestNotices_OnceSkipsAKnownCode(t *testing.T) {
+	t.Parallel()
+	var got []string
+	n := &notices{to: func(n Notice) { got = append(got, n.Code+" "+n.Text) }}
+	n.once(Notice{"a", Warning, "first"})
+	n.once(Notice{"b", Warning, "other"})
+	n.once(Notice{"a", Warning, "second"})
+	if diff := cmp.Diff([]string{"a first", "b other"}, got); diff != "" {
+		t.Error(diff)
+	}
+}

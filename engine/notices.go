@@ -185,6 +185,16 @@ func (n *notices) add(one Notice) {
 	n.deliver(one)
 }
 
+// once adds a notice unless there is one with its code.
+func (n *notices) once(one Notice) {
+	n.mu.Lock()
+	known := slices.ContainsFunc(n.list, func(other Notice) bool { return other.Code == one.Code })
+	n.mu.Unlock()
+	if !known {
+		n.add(one)
+	}
+}
+
 // deliver passes on a notice about a fact that a record has already.
 func (n *notices) deliver(one Notice) {
 	n.mu.Lock()
