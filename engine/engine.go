@@ -31,7 +31,7 @@ type Engine struct {
 	cleaning sync.Mutex
 	redact   *record.Redactor // of Clean, made at the first call
 
-	unlisted sync.Once // a list of projects that cannot be read was reported
+	unlisted sync.Map // names of the lists of folders that cannot be read, which were reported
 	watch    watchers
 	repos    repos
 }

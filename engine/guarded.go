@@ -143,21 +143,21 @@ func (e *Engine) known(name string) map[string]string {
 	dir := filepath.Join(e.Env.StateDir(), name)
 	list, err := os.ReadDir(dir)
 	out := map[string]string{}
-	for _, e := range list {
-		if len(e.Name()) != 2*sha256.Size {
+	for _, file := range list {
+		if len(file.Name()) != 2*sha256.Size {
 			continue
 		}
-		b, readErr := os.ReadFile(filepath.Join(dir, e.Name()))
+		b, readErr := os.ReadFile(filepath.Join(dir, file.Name()))
 		if readErr == nil && filepath.IsAbs(string(b)) {
-			out[e.Name()] = string(b)
+			out[file.Name()] = string(b)
 		} else if !errors.Is(readErr, fs.ErrNotExist) {
 			err = errors.Join(err, readErr)
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		e.unlisted.Do(func() {
+		if _, reported := e.unlisted.LoadOrStore(name, true); !reported {
 			e.note("projects_unreadable", "the list of %s cannot be read completely, so some below this workspace may be unprotected: %v", name, err)
-		})
+		}
 	}
 	return out
 }

@@ -48,6 +48,23 @@ func TestRemember_ForgetsProjectsThatAreGone(t *testing.T) {
 	}
 }
 
+func TestKnown_ReportsEachListThatCannotBeReadOnce(t *testing.T) {
+	t.Parallel()
+	var said []string
+	e := New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), Options{Notify: func(n Notice) { said = append(said, n.Text) }})
+	for range 2 {
+		for _, list := range []string{knownProjects, knownRecords} {
+			if err := os.MkdirAll(filepath.Join(e.Env.StateDir(), list, strings.Repeat("a", 64)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			e.known(list)
+		}
+	}
+	if len(said) != 2 || !strings.HasPrefix(said[0], "the list of projects ") || !strings.HasPrefix(said[1], "the list of records ") {
+		t.Errorf("notices: %q", said)
+	}
+}
+
 // A program in the workspace that runs outside of the sandbox next time cannot be replaced.
 func TestProtected_HasProgramsThatRunOutsideOfTheSandbox(t *testing.T) {
 	t.Parallel()
