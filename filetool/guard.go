@@ -153,7 +153,7 @@ func (w *Workspace) judge(real string, rules ruleset) verdict {
 				v.readOnly()
 				v.skills = true
 			case inSkills:
-				v.noWrite(policy.CodePathInSkills)
+				v.noWrite(policy.WhyInSkills)
 			case denied:
 				v.deny(policy.CodePathDenied)
 				return v

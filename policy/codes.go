@@ -12,7 +12,6 @@ const (
 	CodeRuleDenied     = "rule_denied"                  // a deny rule of the operator
 	CodePathDenied     = "path_denied"                  // the path is in the deny set
 	CodePathReadOnly   = "path_read_only"               // a write into a skill folder or a protected one
-	CodePathInSkills   = "workspace_read_only"          // PathUse.Why of a write: the workspace or mount is in a folder of skills
 	CodePathOutside    = "path_outside"                 // neither workspace nor a granted skill folder
 	CodeNotNarrowed    = "allowed_tools"                // an active skill's allowed-tools exclude the call
 	CodeNarrowAdvice   = "allowed_tools_note"           // the same, if the setting only advises

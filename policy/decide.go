@@ -148,7 +148,7 @@ func judgePaths(g *Grants, r Request) (Decision, bool) {
 			switch p.Why {
 			case CodePathReadOnly:
 				d.Code, d.Reason = CodePathReadOnly, ""
-			case CodePathInSkills:
+			case WhyInSkills:
 				d.Code, d.Reason = CodePathReadOnly, "the workspace or mount is in a skills folder, so it is read-only"
 			}
 		}

@@ -156,7 +156,7 @@ func TestDecide(t *testing.T) {
 func TestDecide_ReasonOfReadOnlyPath(t *testing.T) {
 	t.Parallel()
 	for why, want := range map[string]string{policy.CodePathReadOnly: "the path may not be written",
-		policy.CodePathInSkills: "the workspace or mount is in a skills folder, so it is read-only"} {
+		policy.WhyInSkills: "the workspace or mount is in a skills folder, so it is read-only"} {
 		d := policy.Decide(&policy.Grants{Tools: []string{"write_file"}}, policy.Request{Tool: "write_file", Effect: policy.Write,
 			Paths: []policy.PathUse{{Path: "/p", Zone: policy.ZoneDenied, Write: true, Why: why}}})
 		if diff := cmp.Diff(want, d.Reason); diff != "" || d.Code != policy.CodePathReadOnly {

@@ -133,6 +133,10 @@ type Subject struct {
 	Named bool `json:"-"`
 }
 
+// WhyInSkills is a PathUse.Why of a write: the workspace or mount is in a folder of skills. The code of
+// the decision is CodePathReadOnly.
+const WhyInSkills = "workspace_read_only"
+
 // PathUse is one path a call would touch: the path as the model is shown it, links
 // resolved, and its zone. Names are other paths of the same: as the model wrote it,
 // as a file of its skill, and on the host. Rules that deny or ask match them too.
