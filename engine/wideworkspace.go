@@ -21,12 +21,16 @@ func (e *Engine) homeIn(workspace string) string {
 	return home
 }
 
-// dotPaths lists the entries of a home folder whose names begin with a dot.
+// dotPaths lists the entries of a home folder whose names begin with a dot. If they cannot be listed,
+// it is the folder itself.
 func dotPaths(home string) (out []string) {
 	if home == "" {
 		return nil
 	}
-	entries, _ := os.ReadDir(home) // none: there is nothing to hide
+	entries, err := os.ReadDir(home)
+	if err != nil {
+		return []string{home} // all of it
+	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
 			out = append(out, filepath.Join(home, e.Name()))
