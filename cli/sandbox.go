@@ -127,7 +127,9 @@ command's exit code.`,
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error { return a.sandboxRun(c.Context(), f, c.Flags().Changed("level"), args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.sandboxRun(c.Context(), f, c.Flags().Changed("level"), args)
+		},
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.workspace, "workspace", "", "writable folder to mount at /workspace (default: none)")
