@@ -232,7 +232,7 @@ func (s *starter) redirects(n *syntax.Stmt) bool {
 			fed = true
 		}
 		switch w := read(r.Word); {
-		case r.Op == syntax.DplOut && !w.num && (!w.known || strings.ContainsAny(w.text, "$`\\")): // bash expands it twice
+		case r.Op == syntax.DplOut && !(w.num && expansion(r.Word)) && (!w.known || strings.ContainsAny(w.text, "$`\\")): // bash expands it twice
 			s.unknown()
 		case r.Op == syntax.RdrIn, r.Op == syntax.Hdoc, r.Op == syntax.DashHdoc, r.Op == syntax.WordHdoc, r.Op == syntax.DplIn:
 		case w.known:
@@ -249,6 +249,22 @@ func (s *starter) redirects(n *syntax.Stmt) bool {
 		}
 	}
 	return fed
+}
+
+// expansion reports whether a word is one expansion and no text.
+func expansion(w *syntax.Word) bool {
+	parts := w.Parts
+	if q, ok := parts[0].(*syntax.DblQuoted); ok && len(parts) == 1 {
+		parts = q.Parts
+	}
+	if len(parts) != 1 {
+		return false
+	}
+	switch parts[0].(type) {
+	case *syntax.ArithmExp, *syntax.ParamExp:
+		return true
+	}
+	return false
 }
 
 // visit handles the nodes that start nothing themselves.
