@@ -8,7 +8,7 @@ import (
 )
 
 // A client cannot record as much as it likes: when the record of its session is full, the session
-// ends, the operator is told, and other clients continue.
+// ends, the operator gets a notice, and other clients continue.
 func TestMCP_EndsSessionWhenItsRecordIsFull(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -265,7 +265,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// examples is the folder that holds those of the examples.
+// examples is the folder that contains the folders of all examples.
 var examples string
 
 // temp is a new folder.

@@ -88,7 +88,7 @@ func ScriptEntries(from string, list []string) ([]string, error) {
 	for _, f := range list {
 		skill, file, ok := cutEntry(f)
 		clean, err := confine.Clean(file)
-		if !ok || err != nil || !strings.HasPrefix(clean, "scripts/") || strings.HasSuffix(file, "/") {
+		if !ok || err != nil || !strings.HasPrefix(clean, "scripts/") {
 			field := ""
 			if strings.HasPrefix(from, "Request.") {
 				field = from

@@ -13,7 +13,7 @@ import (
 )
 
 // metricExporter writes the instruments of counters.go as OTLP: integer sums, and histograms. The
-// exporter of the SDK would link gRPC (docs/decisions/0015-opentelemetry.md).
+// exporter of the SDK would link gRPC.
 type metricExporter struct{ *sender }
 
 var _ sdk.Exporter = metricExporter{}

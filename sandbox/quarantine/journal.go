@@ -40,7 +40,7 @@ type noted struct {
 	ID        string `json:"id,omitempty"` // of the folder, see folderID
 	Items     []item `json:"items"`
 	Modes     modes  `json:"modes,omitempty"`
-	// Repositories are those of the workspace, see sandbox.Workspace.
+	// Repositories are the workspace's git repositories. See sandbox.Workspace.
 	Repositories []string `json:"repositories"`
 }
 

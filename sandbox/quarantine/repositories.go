@@ -14,7 +14,7 @@ import (
 // mostFolders is how many folders of a workspace are searched for repositories.
 const mostFolders = 200_000
 
-// newRepositories checks those of the git repositories found in a workspace that programs created.
+// newRepositories checks the git repositories that programs created, among those found in a workspace.
 // Once the user adds one to the main repository, git also runs in it. It moves aside the .git of a
 // repository whose configuration could make git run a program, and returns the others. known are
 // repositories that programs did not create. ofProgram reports whether a program created a path, or
