@@ -74,7 +74,7 @@ var nestedReplace = regexp.MustCompile(`^(replace)?\s*\S+ => (\.\./)*\.\.$`)
 var systems = []string{"aix", "android", "darwin", "dragonfly", "freebsd", "illumos", "ios", "linux", "netbsd", "openbsd", "plan9", "solaris", "unix", "windows"}
 
 // ofSystems are the folders that are about operating systems.
-var ofSystems = []string{"bench/subject", "internal/confine", "internal/typeahead", "sandbox"}
+var ofSystems = []string{"bench/subject", "internal/confine", "internal/peeruser", "internal/typeahead", "sandbox"}
 
 // Tags finds files tied to an operating system outside the folders that are
 // about it. Everything else has to work, and be tested, everywhere.

@@ -16,6 +16,7 @@ import (
 
 	"metier"
 	"metier/engine"
+	"metier/internal/peeruser"
 )
 
 // Endpoint is one of several servers of a process, with its own skills and settings.
@@ -115,6 +116,10 @@ func CheckAddress(address string, tokens bool) error {
 	}
 	return nil
 }
+
+// KnowsUsers reports whether this system tells whose a connection is, so that a server can require
+// that its clients run as the same user.
+func KnowsUsers(ctx context.Context) bool { return peeruser.Works(ctx) == nil }
 
 // HTTP serves until the context ends. Calls in progress get ten seconds to finish.
 func HTTP(ctx context.Context, l net.Listener, h http.Handler) error {

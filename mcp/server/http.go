@@ -20,13 +20,17 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"metier/internal/intake"
+	"metier/internal/peeruser"
 )
 
 // Access restricts who may call over HTTP.
 type Access struct {
 	// Tokens are the bearer tokens by principal. If empty, everyone who can reach the address may
-	// call.
+	// call, except as SameUser says.
 	Tokens map[string]string
+	// SameUser admits only programs on this machine that run as the same user, or as root. Only
+	// Linux tells whose a connection is; elsewhere, nobody is admitted.
+	SameUser bool
 	// Hosts are the allowed values of the Host header, with or without a port, besides loopback
 	// names. Rejecting others prevents DNS rebinding.
 	Hosts []string
@@ -86,6 +90,11 @@ func (s *Server) Handler(a Access) http.Handler {
 		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := a.user(r); err != nil {
+			s.opts.Logger.Info("refused a client", "reason", err)
+			http.Error(w, "only programs of the user who started this server can call it; its operator can require tokens instead", http.StatusForbidden)
+			return
+		}
 		if !a.host(r.Host) {
 			http.Error(w, "this server does not have that host name; its operator can allow it", http.StatusMisdirectedRequest)
 			return
@@ -223,6 +232,19 @@ func (a Access) verify(_ context.Context, token string, _ *http.Request) (*auth.
 		return nil, auth.ErrInvalidToken
 	}
 	return &auth.TokenInfo{UserID: found}, nil
+}
+
+// user returns why the user whose program sent a request may not call, or nil.
+func (a Access) user(r *http.Request) error {
+	if !a.SameUser {
+		return nil
+	}
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	remote, err := net.ResolveTCPAddr("tcp", r.RemoteAddr)
+	if err != nil {
+		return err
+	}
+	return peeruser.Allowed(local, remote)
 }
 
 // host reports whether a request may use host to call this server.
