@@ -4,7 +4,6 @@ package gitrepos
 
 import (
 	"path"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -15,8 +14,8 @@ import (
 // Finder finds git repositories. It keeps what it read of each folder, and reads a folder again only
 // if the folder changed. The zero value is ready to use. A Finder is safe for concurrent use.
 type Finder struct {
-	mu      sync.Mutex
-	folders map[string]*folder
+	mu   sync.Mutex
+	kept map[string]map[string]*folder // what the last search of a root read, by path; not changed anymore
 }
 
 type folder struct {
@@ -24,7 +23,6 @@ type folder struct {
 	subfolders []string
 	repository bool
 	cut        bool // it has more entries
-	used       bool // in the current search
 }
 
 // settled is how long a folder must be unchanged before it is kept: file systems round times.
@@ -37,15 +35,16 @@ const mostEntries = 1 << 20
 // paths. It reads at most most folders; whole reports whether that was enough. It does not search
 // .git and .metier.
 func (f *Finder) Find(root string, most int) (repositories []string, whole bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	d, err := confine.OpenDir(root)
 	if err != nil {
 		return nil, false
 	}
 	defer d.Close()
+	f.mu.Lock()
+	before := f.kept[root]
+	f.mu.Unlock()
 	whole = true
-	left := []string{"."}
+	left, read := []string{"."}, map[string]*folder{}
 	for n := 0; len(left) > 0; n++ {
 		if n == most {
 			whole = false
@@ -53,9 +52,12 @@ func (f *Finder) Find(root string, most int) (repositories []string, whole bool)
 		}
 		dir := left[len(left)-1]
 		left = left[:len(left)-1]
-		at := f.read(d, root, dir)
+		at, keep := look(d, dir, before[dir])
 		if at == nil {
 			continue // gone, or closed to this user
+		}
+		if keep {
+			read[dir] = at
 		}
 		whole = whole && !at.cut
 		if at.repository && dir != "." {
@@ -65,29 +67,33 @@ func (f *Finder) Find(root string, most int) (repositories []string, whole bool)
 			left = append(left, path.Join(dir, sub))
 		}
 	}
-	f.forget(root)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.kept == nil {
+		f.kept = map[string]map[string]*folder{}
+	}
+	f.kept[root] = read
 	slices.Sort(repositories)
 	return repositories, whole
 }
 
-// read returns what is in a folder, or nil if it cannot be read.
-func (f *Finder) read(d *confine.Dir, root, dir string) *folder {
+// look returns what is in a folder, or nil if it cannot be read. keep reports whether that holds
+// while the folder's key is the same. before is what was kept of it.
+func look(d *confine.Dir, dir string, before *folder) (at *folder, keep bool) {
 	info, err := d.Stat(dir)
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	key, reliable := info.Key()
-	name := filepath.Join(root, filepath.FromSlash(dir))
-	if kept := f.folders[name]; kept != nil && reliable && kept.key == key {
-		kept.used = true
-		return kept
+	if before != nil && reliable && before.key == key {
+		return before, true
 	}
 	fresh := time.Since(info.Ctime) < settled
 	entries, more, err := d.ReadDir(dir, mostEntries)
 	if err != nil {
-		return nil
+		return nil, false
 	}
-	at := &folder{key: key, used: true, cut: more}
+	at = &folder{key: key, cut: more}
 	_, err = d.Stat(path.Join(dir, ".git"))
 	names := map[string]bool{".git": err == nil} // also if there are more entries
 	for _, e := range entries {
@@ -96,26 +102,5 @@ func (f *Finder) read(d *confine.Dir, root, dir string) *folder {
 		}
 	}
 	at.repository = names[".git"] || isBare(func(name string) bool { return names[name] })
-	if reliable && !fresh {
-		if f.folders == nil {
-			f.folders = map[string]*folder{}
-		}
-		f.folders[name] = at
-	}
-	return at
-}
-
-// forget drops the folders below root that a search did not use.
-func (f *Finder) forget(root string) {
-	for dir, at := range f.folders {
-		if !at.used && within(root, dir) {
-			delete(f.folders, dir)
-		}
-		at.used = false
-	}
-}
-
-func within(root, p string) bool {
-	rel, err := filepath.Rel(root, p)
-	return err == nil && filepath.IsLocal(rel)
+	return at, reliable && !fresh
 }

@@ -90,3 +90,8 @@ func belowRoot(root, p string) bool {
 	top, err := filepath.EvalSymlinks(root)
 	return err == nil && within(top, real)
 }
+
+func within(root, p string) bool {
+	rel, err := filepath.Rel(root, p)
+	return err == nil && filepath.IsLocal(rel)
+}
