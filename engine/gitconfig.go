@@ -19,7 +19,7 @@ import (
 type gitConfig struct {
 	env     config.Env
 	files   []string // of the user, and included ones
-	hooks   []string // values of core.hooksPath; a relative one is below each working tree
+	hooks   []string // values of core.hooksPath
 	partial bool     // a file could not be read
 }
 
@@ -66,12 +66,9 @@ func (g *gitConfig) read(file string, depth int) {
 		switch {
 		case value == "":
 		case name == "core.hookspath":
-			g.hooks = append(g.hooks, g.path(value))
+			g.hooks = append(g.hooks, value)
 		case name == "include.path" || strings.HasPrefix(name, "includeif.") && strings.HasSuffix(name, ".path"):
-			p := g.path(value)
-			if !filepath.IsAbs(p) {
-				p = filepath.Join(filepath.Dir(file), p)
-			}
+			p := g.path(filepath.Dir(file), value)
 			if slices.Contains(g.files, p) {
 				continue
 			}
@@ -82,31 +79,30 @@ func (g *gitConfig) read(file string, depth int) {
 	}
 }
 
-// path expands a home folder at the start of a path.
-func (g *gitConfig) path(p string) string {
+// path returns what a value means. It expands a home folder at the start. A relative path is below
+// dir.
+func (g *gitConfig) path(dir, p string) string {
 	rest, is := strings.CutPrefix(p, "~")
 	if !is {
-		return filepath.FromSlash(p)
+		return gitrepos.Resolve(dir, p)
 	}
 	name, rest, _ := strings.Cut(rest, "/")
 	home := g.env.Home()
 	if name != "" {
 		u, err := user.Lookup(name)
 		if err != nil {
-			return filepath.FromSlash(p)
+			return gitrepos.Resolve(dir, p)
 		}
 		home = u.HomeDir
 	}
-	return filepath.Join(home, filepath.FromSlash(rest))
+	return gitrepos.Resolve(home, strings.TrimLeft(rest, "/"))
 }
 
 // obeyed returns the files that the configuration names, in the working tree top.
 func (g *gitConfig) obeyed(top string) []string {
 	out := slices.Clone(g.files)
-	for _, p := range g.hooks {
-		if !filepath.IsAbs(p) {
-			p = filepath.Join(top, p)
-		}
+	for _, value := range g.hooks {
+		p := g.path(top, value) // a relative one is below each working tree
 		out = append(append(out, p), linksIn(p, 3)...)
 	}
 	return out

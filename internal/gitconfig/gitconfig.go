@@ -3,7 +3,9 @@ package gitconfig
 
 import (
 	"iter"
+	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // Variables yields the variables of a file in order. A name is SECTION.KEY or
@@ -40,6 +42,40 @@ func Variables(text string) iter.Seq2[string, string] {
 			}
 		}
 	}
+}
+
+// The lines of a file as git writes them. A value ends with its line.
+var (
+	empty    = regexp.MustCompile(`^[ \t]*([#;].*)?$`)
+	heading  = regexp.MustCompile(`^\[([A-Za-z0-9-]+)( "([^"\\]*)")?\]$`)
+	variable = regexp.MustCompile(`^[ \t]*([A-Za-z][A-Za-z0-9-]*)([ \t]*=.*)?$`)
+)
+
+// Names returns the names of the variables in a file, as Variables does. ok is false unless the file
+// is as git itself writes files. So nothing in it can mean something else to another version of git.
+func Names(text string) (names []string, ok bool) {
+	section := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if strings.ContainsFunc(line, func(c rune) bool { return c < ' ' && c != '\t' || c == utf8.RuneError }) || strings.HasSuffix(line, `\`) {
+			return nil, false
+		}
+		if empty.MatchString(line) {
+			continue
+		}
+		if h := heading.FindStringSubmatch(line); h != nil {
+			if section = strings.ToLower(h[1]); h[2] != "" {
+				section += "." + h[3]
+			}
+			continue
+		}
+		v := variable.FindStringSubmatch(line)
+		if v == nil || section == "" {
+			return nil, false
+		}
+		names = append(names, section+"."+strings.ToLower(v[1]))
+	}
+	return names, true
 }
 
 type reader struct{ rest string }
@@ -79,7 +115,7 @@ func (r *reader) section() (string, bool) {
 		r.rest = r.rest[1:]
 		return name, true
 	}
-	r.skip(" \t")
+	r.skip(" \t\r")
 	if r.peek() != '"' {
 		return "", false
 	}

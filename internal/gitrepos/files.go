@@ -46,10 +46,28 @@ func Named(dir, file, prefix string) string {
 	if err != nil || !is || p == "" {
 		return ""
 	}
-	if p = filepath.FromSlash(p); !filepath.IsAbs(p) {
-		p = filepath.Join(dir, p)
+	return Resolve(dir, p)
+}
+
+// Resolve returns the path that git opens for a slash-separated path in one of its files. A relative
+// one is below dir. As for the kernel, a/.. is not always the folder of a, which can be a link.
+func Resolve(dir, p string) string {
+	at, rest := dir, filepath.FromSlash(p)
+	if filepath.IsAbs(rest) {
+		at = filepath.VolumeName(rest) + string(filepath.Separator)
+		rest = rest[len(filepath.VolumeName(rest)):]
 	}
-	return p
+	for _, name := range strings.Split(rest, string(filepath.Separator)) {
+		if name != ".." {
+			at = filepath.Join(at, name)
+			continue
+		}
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			at = real
+		}
+		at = filepath.Dir(at)
+	}
+	return at
 }
 
 // Folders returns the folders that a folder's .git file names: the git folder of the working tree,

@@ -33,7 +33,7 @@ const mostEntries = 1 << 20
 
 // Find returns the folders below root with a .git, and bare repositories, as sorted slash-separated
 // paths. It reads at most most folders; whole reports whether that was enough. It does not search
-// .git and .metier.
+// any .git, nor the .metier of root, which programs cannot write.
 func (f *Finder) Find(root string, most int) (repositories []string, whole bool) {
 	d, err := confine.OpenDir(root)
 	if err != nil {
@@ -64,7 +64,9 @@ func (f *Finder) Find(root string, most int) (repositories []string, whole bool)
 			repositories = append(repositories, dir)
 		}
 		for _, sub := range at.subfolders {
-			left = append(left, path.Join(dir, sub))
+			if p := path.Join(dir, sub); p != ".metier" {
+				left = append(left, p)
+			}
 		}
 	}
 	f.mu.Lock()
@@ -97,7 +99,7 @@ func look(d *confine.Dir, dir string, before *folder) (at *folder, keep bool) {
 	_, err = d.Stat(path.Join(dir, ".git"))
 	names := map[string]bool{".git": err == nil} // also if there are more entries
 	for _, e := range entries {
-		if names[e.Name] = true; e.Type.IsDir() && e.Name != ".git" && e.Name != ".metier" {
+		if names[e.Name] = true; e.Type.IsDir() && e.Name != ".git" {
 			at.subfolders = append(at.subfolders, e.Name)
 		}
 	}

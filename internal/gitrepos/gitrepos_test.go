@@ -39,12 +39,12 @@ func git(t *testing.T, dir string, args ...string) {
 func TestFind_SeesWhatChanged(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write(t, dir, map[string]string{".git/HEAD": "", "a/b/.git": "gitdir: x", "c.git/HEAD": "", "c.git/objects/x": "", "d/HEAD": "", "node_modules/e/.git/HEAD": ""})
+	write(t, dir, map[string]string{".git/HEAD": "", "a/b/.git": "gitdir: x", "c.git/HEAD": "", "c.git/objects/x": "", "d/HEAD": "", "node_modules/e/.git/HEAD": "", "g/.metier/h/.git/HEAD": "", ".metier/i/.git/HEAD": ""})
 	old := time.Now().Add(-time.Hour)
 	var f gitrepos.Finder
 	for range 2 {
 		got, whole := f.Find(dir, 100)
-		if diff := cmp.Diff([]string{"a/b", "c.git", "node_modules/e"}, got); diff != "" || !whole {
+		if diff := cmp.Diff([]string{"a/b", "c.git", "g/.metier/h", "node_modules/e"}, got); diff != "" || !whole {
 			t.Errorf("whole %v:\n%s", whole, diff)
 		}
 	}
@@ -53,7 +53,7 @@ func TestFind_SeesWhatChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, _ := f.Find(dir, 100)
-	if diff := cmp.Diff([]string{"a/b", "a/f", "node_modules/e"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"a/b", "a/f", "g/.metier/h", "node_modules/e"}, got); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -97,20 +97,30 @@ func TestUnsafe_NamesWhatRunsPrograms(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"a setting":                  {map[string]string{"r/.git/config": "[core]\n\tbare = false\n\tfsmonitor = x\n"}, "it sets core.fsmonitor"},
-		"a filter":                   {map[string]string{"r/.git/config": "[filter \"a\"] clean = x"}, "it sets filter.a.clean"},
-		"an included file":           {map[string]string{"r/.git/config": "[include]\npath = x\n"}, "it sets include.path"},
-		"a command of a submodule":   {map[string]string{"r/.git/config": "[submodule \"a\"]\nupdate = !x\n"}, "it sets submodule.a.update"},
-		"a proxy of a remote":        {map[string]string{"r/.git/config": "[remote \"a.url\"]\nproxy = x\n"}, "it sets remote.a.url.proxy"},
-		"a worktree's setting":       {map[string]string{"r/.git/config.worktree": "[core]\nhooksPath = x\n"}, "it sets core.hookspath"},
-		"a hook":                     {map[string]string{"r/.git/hooks/pre-commit": "", "r/.git/hooks/a.sample": ""}, "it has the hook pre-commit"},
-		"a .git file":                {map[string]string{"r/.git": "gitdir: ../g\n", "g/config": "[core]\nsshCommand = x\n"}, "it sets core.sshcommand"},
-		"a common folder":            {map[string]string{"r/.git": "gitdir: ../g\n", "g/commondir": "../h\n", "h/hooks/post-checkout": ""}, "it has the hook post-checkout"},
-		"a .git file that leads out": {map[string]string{"r/.git": "gitdir: /\n"}, "its .git leads out of the workspace"},
-		"a large configuration":      {map[string]string{"r/.git/config": string(make([]byte, 2<<20))}, "its config cannot be read"},
+		"a setting":                            {map[string]string{"r/.git/config": "[core]\n\tbare = false\n\tfsmonitor = x\n"}, "it sets core.fsmonitor"},
+		"a filter":                             {map[string]string{"r/.git/config": "[filter \"a\"]\n\tclean = x"}, "it sets filter.a.clean"},
+		"an included file":                     {map[string]string{"r/.git/config": "[include]\npath = x\n"}, "it sets include.path"},
+		"a command of a submodule":             {map[string]string{"r/.git/config": "[submodule \"a\"]\nupdate = !x\n"}, "it sets submodule.a.update"},
+		"a server of missing objects":          {map[string]string{"r/.git/config": "[remote \"a\"]\n\tpromisor = true\n"}, "it sets remote.a.promisor"},
+		"an extension for it":                  {map[string]string{"r/.git/config": "[extensions]\n\tpartialClone = a\n"}, "it sets extensions.partialclone"},
+		"a proxy of a remote":                  {map[string]string{"r/.git/config": "[remote \"a.url\"]\nproxy = x\n"}, "it sets remote.a.url.proxy"},
+		"a worktree's setting":                 {map[string]string{"r/.git/config.worktree": "[core]\nhooksPath = x\n"}, "it sets core.hookspath"},
+		"a hook":                               {map[string]string{"r/.git/hooks/pre-commit": "", "r/.git/hooks/a.sample": ""}, "it has the hook pre-commit"},
+		"a .git file":                          {map[string]string{"r/.git": "gitdir: ../g\n", "g/config": "[core]\nsshCommand = x\n"}, "it sets core.sshcommand"},
+		"a common folder":                      {map[string]string{"r/.git": "gitdir: ../g\n", "g/commondir": "../h\n", "h/hooks/post-checkout": ""}, "it has the hook post-checkout"},
+		"a .git file that leads out":           {map[string]string{"r/.git": "gitdir: /\n"}, "its .git leads out of the workspace"},
+		"a .git file that goes up from a link": {map[string]string{"r/.git": "gitdir: ../link/../g\n", "g/config": "[core]\n", "deep/g/config": "[core]\n\tfsmonitor = x\n", "deep/er/x": ""}, "it sets core.fsmonitor"},
+		"a submodule without a working tree":   {map[string]string{"r/.git/config": "[core]\n", "r/.git/modules/a/b/HEAD": "", "r/.git/modules/a/b/objects/x": "", "r/.git/modules/a/b/config": "[core]\n\tsshCommand = x\n"}, "it sets core.sshcommand"},
+		"a return before a subsection":         {map[string]string{"r/.git/config": "[includeIf\r\"gitdir:/**\"] path = x\n"}, "its config is not as git writes it"},
+		"a line that continues":                {map[string]string{"r/.git/config": "[core] # \\\n"}, "its config is not as git writes it"},
+		"a variable after its section":         {map[string]string{"r/.git/config": "[core] bare = true\n"}, "its config is not as git writes it"},
+		"a large configuration":                {map[string]string{"r/.git/config": string(make([]byte, 2<<20))}, "its config cannot be read"},
 	} {
 		dir := t.TempDir()
 		write(t, dir, c.files)
+		if err := os.Symlink(filepath.Join("deep", "er"), filepath.Join(dir, "link")); err != nil {
+			t.Fatal(err)
+		}
 		if diff := cmp.Diff(c.want, gitrepos.Unsafe(filepath.Join(dir, "r"), dir)); diff != "" {
 			t.Errorf("%s:\n%s", name, diff)
 		}

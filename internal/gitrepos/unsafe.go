@@ -12,9 +12,10 @@ import (
 )
 
 // plain matches the variables that clone, init, commit, and similar commands set. They name no
-// program, and no folder of hooks.
+// program, no folder of hooks, and no server from which git gets missing objects on its own, even for
+// git status.
 var plain = regexp.MustCompile(`^(core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol|safecrlf|sparsecheckout|sparsecheckoutcone|worktree|quotepath|longpaths|untrackedcache)` +
-	`|extensions\.[a-z0-9]+|remote\.[^\n]*\.(url|fetch|pushurl|push|tagopt|prune|mirror|promisor|partialclonefilter|skipdefaultupdate)` +
+	`|extensions\.(objectformat|compatobjectformat|refstorage|worktreeconfig|relativeworktrees|preciousobjects|noop)|remote\.[^\n]*\.(url|fetch|pushurl|push|tagopt|prune|mirror|skipdefaultupdate)` +
 	`|branch\.[^\n]*\.(remote|merge|rebase|pushremote|description)|submodule\.(active|[^\n]*\.(url|active|branch|ignore|path))` +
 	`|user\.(name|email|signingkey)|init\.defaultbranch|pull\.rebase|push\.default|commit\.gpgsign|gc\.auto|maintenance\.[a-z]+|index\.[a-z]+|lfs\.repositoryformatversion)$`)
 
@@ -43,6 +44,9 @@ func Unsafe(dir, root string) string {
 	if why := unsafeFolder(git); why != "" {
 		return why
 	}
+	if why := unsafeModules(filepath.Join(git, "modules"), new(int)); why != "" {
+		return why
+	}
 	if _, err := os.Stat(filepath.Join(git, "commondir")); errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
@@ -63,7 +67,11 @@ func unsafeFolder(git string) string {
 		if err != nil {
 			return "its " + name + " cannot be read"
 		}
-		for name := range gitconfig.Variables(string(b)) {
+		names, ok := gitconfig.Names(string(b))
+		if !ok {
+			return "its " + name + " is not as git writes it"
+		}
+		for _, name := range names {
 			if !plain.MatchString(name) {
 				return "it sets " + name
 			}
@@ -76,6 +84,39 @@ func unsafeFolder(git string) string {
 	for _, e := range hooks {
 		if !strings.HasSuffix(e.Name(), ".sample") {
 			return "it has the hook " + e.Name()
+		}
+	}
+	return ""
+}
+
+// mostModules is how many folders of submodules are checked.
+const mostModules = 10_000
+
+// unsafeModules checks the repositories of submodules in a folder. Git fetches in them even if they
+// have no working tree.
+func unsafeModules(folder string, n *int) string {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	if *n++; err != nil || *n > mostModules {
+		return "its modules cannot be read"
+	}
+	if IsBare(folder) {
+		if why := unsafeFolder(folder); why != "" {
+			return why
+		}
+		return unsafeModules(filepath.Join(folder, "modules"), n)
+	}
+	for _, e := range entries {
+		if e.Type()&os.ModeSymlink != 0 {
+			return "its modules contain a symbolic link"
+		}
+		if !e.IsDir() {
+			continue
+		}
+		if why := unsafeModules(filepath.Join(folder, e.Name()), n); why != "" {
+			return why
 		}
 	}
 	return ""
