@@ -222,9 +222,15 @@ func (s *starter) redirects(n *syntax.Stmt) bool {
 	if n.Coprocess || n.Disown {
 		s.unknown()
 	}
+	if len(n.Redirs) > 0 && stored(n.Cmd) {
+		s.unknown()
+	}
 	fed := false
 	for _, r := range n.Redirs {
 		if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
+			if strings.Contains(r.N.Value, "[") { // an element of an array
+				s.unknown()
+			}
 			s.sets(strings.Trim(r.N.Value, "{}"), integral, false)
 		}
 		switch r.Op {
@@ -249,6 +255,22 @@ func (s *starter) redirects(n *syntax.Stmt) bool {
 		}
 	}
 	return fed
+}
+
+// stored reports whether a command has a word that bash can take for the array element in which a
+// redirect stores its descriptor: {a['$(b)']}>c runs b.
+func stored(cmd syntax.Command) (found bool) {
+	switch cmd.(type) {
+	case *syntax.CallExpr, *syntax.DeclClause, *syntax.LetClause:
+		syntax.Walk(cmd, func(n syntax.Node) bool {
+			if w, ok := n.(*syntax.Word); ok && len(w.Parts) > 0 {
+				first, ok := w.Parts[0].(*syntax.Lit)
+				found = found || ok && strings.HasPrefix(first.Value, "{") && strings.Contains(first.Value, "[")
+			}
+			return true
+		})
+	}
+	return found
 }
 
 // expansion reports whether a word is one expansion and no text.
