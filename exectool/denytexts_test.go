@@ -376,7 +376,7 @@ func (g *texts) redirect() string {
 	case 3:
 		return "< " + g.one("f", "<("+g.command()+")", g.word())
 	case 4:
-		return g.one(">", ">>", "2>", "&>", ">|", "{x}>", "1>&2 2>", "{a[$(zap)]}>", "{a['$(zap)']}>", "{a["+g.word()+"]}>") + " " + g.one("g", g.word(), ">("+g.command()+")")
+		return g.one(">", ">>", "2>", "&>", ">|", "{x}>", "1>&2 2>", "{a[$(zap)]}>", "{a['$(zap)']}>", "{a["+g.word()+"]}>", ">&-zap", "<&-"+g.word()) + " " + g.one("g", g.word(), ">("+g.command()+")")
 	case 5:
 		return "2>&1"
 	default:

@@ -97,28 +97,35 @@ func TestUnsafe_NamesWhatRunsPrograms(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"a setting":                            {map[string]string{"r/.git/config": "[core]\n\tbare = false\n\tfsmonitor = x\n"}, "it sets core.fsmonitor"},
-		"a filter":                             {map[string]string{"r/.git/config": "[filter \"a\"]\n\tclean = x"}, "it sets filter.a.clean"},
-		"an included file":                     {map[string]string{"r/.git/config": "[include]\npath = x\n"}, "it sets include.path"},
-		"a command of a submodule":             {map[string]string{"r/.git/config": "[submodule \"a\"]\nupdate = !x\n"}, "it sets submodule.a.update"},
-		"a server of missing objects":          {map[string]string{"r/.git/config": "[remote \"a\"]\n\tpromisor = true\n"}, "it sets remote.a.promisor"},
-		"an extension for it":                  {map[string]string{"r/.git/config": "[extensions]\n\tpartialClone = a\n"}, "it sets extensions.partialclone"},
-		"a proxy of a remote":                  {map[string]string{"r/.git/config": "[remote \"a.url\"]\nproxy = x\n"}, "it sets remote.a.url.proxy"},
-		"a worktree's setting":                 {map[string]string{"r/.git/config.worktree": "[core]\nhooksPath = x\n"}, "it sets core.hookspath"},
-		"a hook":                               {map[string]string{"r/.git/hooks/pre-commit": "", "r/.git/hooks/a.sample": ""}, "it has the hook pre-commit"},
-		"a .git file":                          {map[string]string{"r/.git": "gitdir: ../g\n", "g/config": "[core]\nsshCommand = x\n"}, "it sets core.sshcommand"},
-		"a common folder":                      {map[string]string{"r/.git": "gitdir: ../g\n", "g/commondir": "../h\n", "h/hooks/post-checkout": ""}, "it has the hook post-checkout"},
-		"a .git file that leads out":           {map[string]string{"r/.git": "gitdir: /\n"}, "its .git leads out of the workspace"},
-		"a .git file that goes up from a link": {map[string]string{"r/.git": "gitdir: ../link/../g\n", "g/config": "[core]\n", "deep/g/config": "[core]\n\tfsmonitor = x\n", "deep/er/x": ""}, "it sets core.fsmonitor"},
-		"a submodule without a working tree":   {map[string]string{"r/.git/config": "[core]\n", "r/.git/modules/a/b/HEAD": "", "r/.git/modules/a/b/objects/x": "", "r/.git/modules/a/b/config": "[core]\n\tsshCommand = x\n"}, "it sets core.sshcommand"},
-		"a return before a subsection":         {map[string]string{"r/.git/config": "[includeIf\r\"gitdir:/**\"] path = x\n"}, "its config is not as git writes it"},
-		"a line that continues":                {map[string]string{"r/.git/config": "[core] # \\\n"}, "its config is not as git writes it"},
-		"a variable after its section":         {map[string]string{"r/.git/config": "[core] bare = true\n"}, "its config is not as git writes it"},
-		"a large configuration":                {map[string]string{"r/.git/config": string(make([]byte, 2<<20))}, "its config cannot be read"},
+		"a setting":                   {map[string]string{"r/.git/config": "[core]\n\tbare = false\n\tfsmonitor = x\n"}, "it sets core.fsmonitor"},
+		"a filter":                    {map[string]string{"r/.git/config": "[filter \"a\"]\n\tclean = x"}, "it sets filter.a.clean"},
+		"an included file":            {map[string]string{"r/.git/config": "[include]\npath = x\n"}, "it sets include.path"},
+		"a command of a submodule":    {map[string]string{"r/.git/config": "[submodule \"a\"]\nupdate = !x\n"}, "it sets submodule.a.update"},
+		"a server of missing objects": {map[string]string{"r/.git/config": "[remote \"a\"]\n\tpromisor = true\n"}, "it sets remote.a.promisor"},
+		"an extension for it":         {map[string]string{"r/.git/config": "[extensions]\n\tpartialClone = a\n"}, "it sets extensions.partialclone"},
+		"a proxy of a remote":         {map[string]string{"r/.git/config": "[remote \"a.url\"]\nproxy = x\n"}, "it sets remote.a.url.proxy"},
+		"a worktree's setting":        {map[string]string{"r/.git/config.worktree": "[core]\nhooksPath = x\n"}, "it sets core.hookspath"},
+		"a hook":                      {map[string]string{"r/.git/hooks/pre-commit": "", "r/.git/hooks/a.sample": ""}, "it has the hook pre-commit"},
+		"a .git file":                 {map[string]string{"r/.git": "gitdir: ../o/.git/modules/g\n", "o/.git/modules/g/config": "[core]\n\tsshCommand = x\n"}, "it sets core.sshcommand"},
+		"a common folder":             {map[string]string{"r/.git": "gitdir: ../.git/g\n", ".git/g/commondir": "../h\n", ".git/h/hooks/post-checkout": ""}, "it has the hook post-checkout"},
+		"a .git file to a folder that file tools can write": {map[string]string{"r/.git": "gitdir: ../g\n", "g/config": "[core]\n"}, "its .git leads to a folder that is not in a .git"},
+		"a common folder that file tools can write":         {map[string]string{"r/.git/commondir": "../../g\n", "g/config": "[core]\n"}, "its commondir leads to a folder that is not in a .git"},
+		"a linked configuration":                            {map[string]string{"r/.git/config": "link"}, "its config is a symbolic link"},
+		"a .git file that leads out":                        {map[string]string{"r/.git": "gitdir: /\n"}, "its .git leads out of the workspace"},
+		"a .git file that goes up from a link":              {map[string]string{"r/.git": "gitdir: ../link/../.git/g\n", ".git/g/config": "[core]\n", "deep/.git/g/config": "[core]\n\tfsmonitor = x\n", "deep/er/x": ""}, "it sets core.fsmonitor"},
+		"a submodule without a working tree":                {map[string]string{"r/.git/config": "[core]\n", "r/.git/modules/a/b/HEAD": "", "r/.git/modules/a/b/objects/x": "", "r/.git/modules/a/b/config": "[core]\n\tsshCommand = x\n"}, "it sets core.sshcommand"},
+		"a return before a subsection":                      {map[string]string{"r/.git/config": "[includeIf\r\"gitdir:/**\"] path = x\n"}, "its config is not as git writes it"},
+		"a line that continues":                             {map[string]string{"r/.git/config": "[core] # \\\n"}, "its config is not as git writes it"},
+		"a variable after its section":                      {map[string]string{"r/.git/config": "[core] bare = true\n"}, "its config is not as git writes it"},
+		"a large configuration":                             {map[string]string{"r/.git/config": string(make([]byte, 2<<20))}, "its config cannot be read"},
 	} {
 		dir := t.TempDir()
 		write(t, dir, c.files)
-		if err := os.Symlink(filepath.Join("deep", "er"), filepath.Join(dir, "link")); err != nil {
+		err := os.Symlink(filepath.Join("deep", "er"), filepath.Join(dir, "link"))
+		if config := filepath.Join(dir, "r", ".git", "config"); c.files["r/.git/config"] == "link" {
+			err = errors.Join(err, os.Remove(config), os.Symlink("../../c", config))
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(c.want, gitrepos.Unsafe(filepath.Join(dir, "r"), dir)); diff != "" {

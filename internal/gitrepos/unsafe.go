@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"metier/internal/gitconfig"
@@ -35,8 +36,8 @@ func Unsafe(dir, root string) string {
 		if git = Named(dir, ".git", gitdir); git == "" {
 			return "its .git cannot be read"
 		}
-		if !belowRoot(root, git) {
-			return "its .git leads out of the workspace"
+		if why := misplaced(root, git); why != "" {
+			return "its .git leads " + why
 		}
 	case !info.IsDir():
 		return "its .git is not a folder"
@@ -51,14 +52,23 @@ func Unsafe(dir, root string) string {
 		return ""
 	}
 	common := Named(git, "commondir", "")
-	if !belowRoot(root, common) {
-		return "its commondir leads out of the workspace"
+	if why := misplaced(root, common); why != "" {
+		return "its commondir leads " + why
 	}
 	return unsafeFolder(common)
 }
 
-// unsafeFolder checks the configuration and the hooks in a git folder.
+// unsafeFolder checks the configuration and the hooks in a git folder. Git makes no links there.
 func unsafeFolder(git string) string {
+	entries, err := os.ReadDir(git)
+	if err != nil {
+		return "its .git cannot be read"
+	}
+	for _, e := range entries {
+		if e.Type()&os.ModeSymlink != 0 {
+			return "its " + e.Name() + " is a symbolic link"
+		}
+	}
 	for _, name := range []string{"config", "config.worktree"} {
 		b, err := ReadFile(filepath.Join(git, name), mostConfig)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -122,17 +132,17 @@ func unsafeModules(folder string, n *int) string {
 	return ""
 }
 
-// belowRoot reports whether a path, without its symbolic links, is below root.
-func belowRoot(root, p string) bool {
-	real, err := filepath.EvalSymlinks(p)
-	if err != nil {
-		return false
+// misplaced returns where a git folder is if it is not in a .git below root, or "". Only in a .git is
+// it closed to tools that are no programs.
+func misplaced(root, folder string) string {
+	real, err := filepath.EvalSymlinks(folder)
+	top, bad := filepath.EvalSymlinks(root)
+	rel, outside := filepath.Rel(top, real)
+	switch {
+	case err != nil || bad != nil || outside != nil || !filepath.IsLocal(rel):
+		return "out of the workspace"
+	case !slices.Contains(strings.Split(filepath.ToSlash(rel), "/"), ".git"):
+		return "to a folder that is not in a .git"
 	}
-	top, err := filepath.EvalSymlinks(root)
-	return err == nil && within(top, real)
-}
-
-func within(root, p string) bool {
-	rel, err := filepath.Rel(root, p)
-	return err == nil && filepath.IsLocal(rel)
+	return ""
 }

@@ -237,6 +237,9 @@ func (s *starter) redirects(n *syntax.Stmt) bool {
 		case syntax.RdrIn, syntax.RdrInOut, syntax.DplIn, syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
 			fed = true
 		}
+		if first, ok := r.Word.Parts[0].(*syntax.Lit); ok && (r.Op == syntax.DplOut || r.Op == syntax.DplIn) && strings.HasPrefix(first.Value, "-") && r.Word.Lit() != "-" {
+			s.unknown() // bash runs b for >&-b
+		}
 		switch w := read(r.Word); {
 		case r.Op == syntax.DplOut && !(w.num && expansion(r.Word)) && (!w.known || strings.ContainsAny(w.text, "$`\\")): // bash expands it twice
 			s.unknown()
