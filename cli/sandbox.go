@@ -191,6 +191,9 @@ func (a *app) ranCommand(j sandbox.Job, r sandbox.Result) error {
 	if r.Signal == "" && r.Limit == "" {
 		res.ExitCode = &r.Exit
 	}
+	if r.Unsearched {
+		a.engine().Notify(engine.RepositoriesUnsearched())
+	}
 	if a.json {
 		if err := a.document(res); err != nil {
 			return err

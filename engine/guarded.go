@@ -207,7 +207,7 @@ func (s reported) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 		s.run.e.repos.created(j.Workspace.Host, res.Repositories)
 	}
 	if res.Unsearched {
-		s.run.notices.once(Notice{"repositories_unsearched", Warning, unsearched})
+		s.run.notices.once(RepositoriesUnsearched())
 	}
 	for _, q := range res.Quarantined {
 		text := "a program created or removed " + termtext.Line(q.Path) + ", which is protected, and was ended"

@@ -9,7 +9,10 @@ import (
 	"metier/sandbox/quarantine"
 )
 
-const unsearched = "some git repositories in this workspace may be unprotected: it has too many folders to search, or a git configuration that cannot be read; raise max_dirs, or use a smaller workspace"
+// RepositoriesUnsearched is the notice that git repositories in a workspace may be unprotected.
+func RepositoriesUnsearched() Notice {
+	return Notice{"repositories_unsearched", Warning, "some git repositories in this workspace may be unprotected: it has too many folders to search, a folder that cannot be listed, or a git configuration that cannot be read; raise max_dirs, make the folder readable, or use a smaller workspace"}
+}
 
 // repos are the git repositories in workspaces.
 type repos struct {

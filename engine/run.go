@@ -142,7 +142,7 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 	}
 	r.protected = e.protected(l, r.op, s.Operator.Discover, r.links)
 	if r.protected.unsearched {
-		r.note("repositories_unsearched", unsearched)
+		r.hooks.Notify(RepositoriesUnsearched())
 	}
 	r.workspace, err = filetool.OpenWorkspace(l.Workspace, &filetool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: e.Env.Home(), Protected: r.protected.paths, Denied: e.closed(l, r.op.Secrets)})
 	if err != nil {

@@ -71,5 +71,9 @@ func (e *Engine) SandboxFolder(ctx context.Context, dir string) (*sandbox.Worksp
 	if l.Artifacts, err = e.RunsRoot("", op, ws); err != nil {
 		return nil, err
 	}
-	return e.sandboxed(l, e.protected(l, op, set.Operator.Discover, nil), op.Secrets), nil
+	p := e.protected(l, op, set.Operator.Discover, nil)
+	if p.unsearched {
+		e.Notify(RepositoriesUnsearched())
+	}
+	return e.sandboxed(l, p, op.Secrets), nil
 }

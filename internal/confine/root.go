@@ -40,7 +40,7 @@ func newRootDir(r *os.Root) (backend, error) {
 		r.Close()
 		return nil, err
 	}
-	return &rootDir{r, infoOf(fi).Dev}, nil
+	return &rootDir{r, InfoOf(fi).Dev}, nil
 }
 
 // look describes rel. It rejects links and other devices on the path to it.
@@ -65,7 +65,7 @@ func (d *rootDir) lstat(rel string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return d.inside(infoOf(fi))
+	return d.inside(InfoOf(fi))
 }
 
 func (d *rootDir) inside(info Info) (Info, error) {
@@ -92,7 +92,7 @@ func (d *rootDir) open(rel string) (handle, Info, error) {
 	}
 	fi, err := f.Stat()
 	if err == nil {
-		info, err = d.inside(infoOf(fi))
+		info, err = d.inside(InfoOf(fi))
 	}
 	if err == nil {
 		err = regular(info)
@@ -141,7 +141,7 @@ func (d *rootDir) stat(rel string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return infoOf(fi), nil
+	return InfoOf(fi), nil
 }
 
 func (d *rootDir) names(rel string) (namer, error) {
@@ -194,10 +194,11 @@ func statFile(f *os.File) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return infoOf(fi), nil
+	return InfoOf(fi), nil
 }
 
-func infoOf(fi fs.FileInfo) Info {
+// InfoOf converts a description of the os package.
+func InfoOf(fi fs.FileInfo) Info {
 	info := Info{Size: fi.Size(), Mode: fi.Mode(), Mtime: fi.ModTime(), Nlink: 1}
 	fillSys(&info, fi.Sys())
 	return info

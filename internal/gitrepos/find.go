@@ -3,7 +3,12 @@
 package gitrepos
 
 import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -20,9 +25,10 @@ type Finder struct {
 
 type folder struct {
 	key        confine.Key // changes with the folder's entries
+	dev        uint64
 	subfolders []string
 	repository bool
-	cut        bool // it has more entries
+	cut        bool // it has entries that were not read
 }
 
 // settled is how long a folder must be unchanged before it is kept: file systems round times.
@@ -32,14 +38,10 @@ const settled = 2 * time.Second
 const mostEntries = 1 << 20
 
 // Find returns the folders below root with a .git, and bare repositories, as sorted slash-separated
-// paths. It reads at most most folders; whole reports whether that was enough. It does not search
-// any .git, nor the .metier of root, which programs cannot write.
+// paths. It reads at most most folders. whole reports whether these are all, and none of them is
+// closed to this user, who owns it. Find does not search any .git, nor the .metier of root, which
+// programs cannot write.
 func (f *Finder) Find(root string, most int) (repositories []string, whole bool) {
-	d, err := confine.OpenDir(root)
-	if err != nil {
-		return nil, false
-	}
-	defer d.Close()
 	f.mu.Lock()
 	before := f.kept[root]
 	f.mu.Unlock()
@@ -52,10 +54,7 @@ func (f *Finder) Find(root string, most int) (repositories []string, whole bool)
 		}
 		dir := left[len(left)-1]
 		left = left[:len(left)-1]
-		at, keep := look(d, dir, before[dir])
-		if at == nil {
-			continue // gone, or closed to this user
-		}
+		at, keep := look(root, dir, before[dir])
 		if keep {
 			read[dir] = at
 		}
@@ -79,28 +78,38 @@ func (f *Finder) Find(root string, most int) (repositories []string, whole bool)
 	return repositories, whole
 }
 
-// look returns what is in a folder, or nil if it cannot be read. keep reports whether that holds
-// while the folder's key is the same. before is what was kept of it.
-func look(d *confine.Dir, dir string, before *folder) (at *folder, keep bool) {
-	info, err := d.Stat(dir)
-	if err != nil {
-		return nil, false
+// look returns what is in a folder. keep reports whether that holds while the folder's key is the
+// same. before is what was kept of it. Names need not be ones that metier accepts in paths, because
+// programs can create others.
+func look(root, dir string, before *folder) (at *folder, keep bool) {
+	name := filepath.Join(root, filepath.FromSlash(dir))
+	fi, err := os.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !fi.IsDir() {
+		return &folder{}, false // it was replaced
 	}
+	if err != nil {
+		return &folder{cut: !errors.Is(err, fs.ErrPermission)}, false
+	}
+	info := confine.InfoOf(fi)
 	key, reliable := info.Key()
-	if before != nil && reliable && before.key == key {
+	if before != nil && reliable && before.key == key && before.dev == info.Dev {
 		return before, true
 	}
 	fresh := time.Since(info.Ctime) < settled
-	entries, more, err := d.ReadDir(dir, mostEntries)
+	at = &folder{key: key, dev: info.Dev}
+	d, err := os.Open(name)
 	if err != nil {
-		return nil, false
+		at.cut = !errors.Is(err, fs.ErrNotExist) && !(errors.Is(err, fs.ErrPermission) && int(info.Owner) != os.Geteuid())
+		return at, false
 	}
-	at = &folder{key: key, cut: more}
-	_, err = d.Stat(path.Join(dir, ".git"))
+	defer d.Close()
+	entries, err := d.ReadDir(mostEntries)
+	at.cut = err != nil && err != io.EOF || len(entries) == mostEntries
+	_, err = os.Lstat(filepath.Join(name, ".git"))
 	names := map[string]bool{".git": err == nil} // also if there are more entries
 	for _, e := range entries {
-		if names[e.Name] = true; e.Type.IsDir() && e.Name != ".git" {
-			at.subfolders = append(at.subfolders, e.Name)
+		if names[e.Name()] = true; e.IsDir() && e.Name() != ".git" {
+			at.subfolders = append(at.subfolders, e.Name())
 		}
 	}
 	at.repository = names[".git"] || isBare(func(name string) bool { return names[name] })

@@ -39,12 +39,12 @@ func git(t *testing.T, dir string, args ...string) {
 func TestFind_SeesWhatChanged(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write(t, dir, map[string]string{".git/HEAD": "", "a/b/.git": "gitdir: x", "c.git/HEAD": "", "c.git/objects/x": "", "d/HEAD": "", "node_modules/e/.git/HEAD": "", "g/.metier/h/.git/HEAD": "", ".metier/i/.git/HEAD": ""})
+	write(t, dir, map[string]string{".git/HEAD": "", "a/b/.git": "gitdir: x", "c.git/HEAD": "", "c.git/objects/x": "", "d/HEAD": "", "node_modules/e/.git/HEAD": "", "g/.metier/h/.git/HEAD": "", "k\\l/m:\xff/.git": "", "c:/.git": "", ".metier/i/.git/HEAD": ""})
 	old := time.Now().Add(-time.Hour)
 	var f gitrepos.Finder
 	for range 2 {
 		got, whole := f.Find(dir, 100)
-		if diff := cmp.Diff([]string{"a/b", "c.git", "g/.metier/h", "node_modules/e"}, got); diff != "" || !whole {
+		if diff := cmp.Diff([]string{"a/b", "c.git", "c:", "g/.metier/h", "k\\l/m:\xff", "node_modules/e"}, got); diff != "" || !whole {
 			t.Errorf("whole %v:\n%s", whole, diff)
 		}
 	}
@@ -53,7 +53,7 @@ func TestFind_SeesWhatChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, _ := f.Find(dir, 100)
-	if diff := cmp.Diff([]string{"a/b", "a/f", "g/.metier/h", "node_modules/e"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"a/b", "a/f", "c:", "g/.metier/h", "k\\l/m:\xff", "node_modules/e"}, got); diff != "" {
 		t.Error(diff)
 	}
 }
