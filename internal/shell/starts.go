@@ -367,7 +367,9 @@ func (s *starter) call(n *syntax.CallExpr, fed bool) {
 	}
 	words := make([]word, len(n.Args))
 	for i, a := range n.Args {
-		words[i] = read(a)
+		if words[i] = read(a); words[i].bare {
+			s.alone["IFS"] = true
+		}
 	}
 	s.command(words, fed)
 }

@@ -12,6 +12,7 @@ type word struct {
 	known bool
 	one   bool   // expands to exactly one word
 	num   bool   // expands to an integer, possibly inside literal text
+	bare  bool   // with an integer outside of quotes, which IFS can split
 	lone  bool   // expands to at most one word if the value of first is one
 	first string // the variable it consists of or starts with, followed by literal text that does not start with a hyphen
 }
@@ -99,9 +100,9 @@ func read(w *syntax.Word) word {
 			out.one = out.one && !lists(p)
 		default:
 			open = false
-			if out.num = out.num && integer(p); !out.num {
-				out.one = false
-			}
+			_, prints := p.(*syntax.CmdSubst) // nothing, if the program fails
+			out.num = out.num && integer(p)
+			out.one, out.bare = out.one && out.num && !prints, true
 		}
 	}
 	out.text = head.String()
@@ -129,7 +130,8 @@ func lists(q *syntax.DblQuoted) bool {
 	return found
 }
 
-// integer reports whether a part of a word always expands to an integer.
+// integer reports whether a part of a word always expands to an integer, or nothing if it is a
+// command.
 func integer(p syntax.WordPart) bool {
 	switch p := p.(type) {
 	case *syntax.ArithmExp:
@@ -144,14 +146,15 @@ func integer(p syntax.WordPart) bool {
 			return true
 		}
 		switch p.Param.Value {
-		case "#", "?", "$", "!", "RANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "UID", "EUID", "PPID":
+		case "#", "?", "$", "RANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "UID", "EUID", "PPID":
 			return p.Index == nil
 		}
 	}
 	return false
 }
 
-// counts reports whether commands print one integer: wc on standard input, nproc, and date +%s. A
+// counts reports whether commands print one integer or nothing: wc on standard input, nproc, and date
+// +%s. A
 // text that redefines one of these names as a function is not understood.
 func counts(stmts []*syntax.Stmt) bool {
 	if len(stmts) != 1 {
