@@ -332,7 +332,7 @@ func (g *texts) builtin() string {
 	case 19:
 		return "echo " + g.one(g.word(), g.quoted(g.evil())) + " > " + g.one("g", "./g", "f", `"$x"`, "g.sh") + "; " + g.one(". ./g", "bash g", "sh ./g", "source f", "bash f", "BASH_ENV=g bash -c :", "ENV=g sh -c :", "chmod +x g; ./g", "bash $x", "bash --rcfile g -ic :", "bash -i < g", "cat g | bash", "chmod +x g.sh; ./g.sh")
 	case 20:
-		return "exec " + g.one("3< f", "< <(echo zap)", "> g", "{x}< f", "-a x "+g.words(2), "3>&1", g.words(2))
+		return "exec " + g.one("3< f", "< <(echo zap)", "> g", "{x}< f", "-a x "+g.words(2), "3>&1", g.words(2), "-a "+g.one("$!", "$((2))", "$(nproc </none)", "$(wc -l)", g.word())+" "+g.words(3))
 	case 21:
 		return "select " + g.plainName() + " in " + g.words(2) + "; do " + g.command() + "; break; done"
 	default:
@@ -343,7 +343,7 @@ func (g *texts) builtin() string {
 
 func (g *texts) wrapper() string {
 	rest := g.one(g.words(2), g.command(), "sh -c "+g.quoted(g.line()), "bash -c "+g.quoted(g.evil()), "echo "+g.word(), "env "+g.words(2))
-	w := g.one("env", "env -i", "env x=1", "env -u x", "env -S", "env "+g.assignment(), "nice", "nice -n 1", "nice -5", "nice -n "+g.word(), "timeout 1", "timeout -k 1 1", "timeout "+g.word(), "timeout -s KILL 1", "nohup", "setsid", "setsid -w", "setsid -f", "stdbuf -o0", "stdbuf -oL",
+	w := g.one("env", "env -i", "env x=1", "env -u x", "env -S", "env "+g.assignment(), "nice", "nice -n 1", "nice -5", "nice -n "+g.word(), "timeout -s "+g.one("$!", "$((9))", "$(nproc </none)"), "timeout 1", "timeout -k 1 1", "timeout "+g.word(), "timeout -s KILL 1", "nohup", "setsid", "setsid -w", "setsid -f", "stdbuf -o0", "stdbuf -oL",
 		"stdbuf -o "+g.word(), "time", "command", "command -p", "builtin", "exec", "xargs", "xargs -n 1", "xargs -I{}", "xargs -0", "xargs -a f", "xargs -i", "ionice -c 3", "chrt -o 0", "x86_64", "i386", "linux32", "setarch -R", "flock f", "flock f -c", "unshare", "setpriv --no-new-privs", "prlimit", "taskset 1",
 		"/usr/bin/env", "./env", "../../usr/bin/env", "script -qc", "chroot /", "runuser -u root --", "ld.so", "/lib64/ld-linux-x86-64.so.2", "find f -exec", "find . -name f -exec", "find . -maxdepth 0 -execdir", "find . "+g.word(), "sudo", "watch", "busybox", "start-stop-daemon --start --exec", "run-parts", "newgrp -c", "nsenter", "su -c", "perf stat", "choom -n 1 --")
 	switch {

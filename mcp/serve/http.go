@@ -17,6 +17,7 @@ import (
 	"metier"
 	"metier/engine"
 	"metier/internal/peeruser"
+	"metier/mcp/server"
 )
 
 // Endpoint is one of several servers of a process, with its own skills and settings.
@@ -123,7 +124,8 @@ func KnowsUsers(ctx context.Context) bool { return peeruser.Works(ctx) == nil }
 
 // HTTP serves until the context ends. Calls in progress get ten seconds to finish.
 func HTTP(ctx context.Context, l net.Listener, h http.Handler) error {
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	server.LimitConnections(srv)
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
 	select {

@@ -82,6 +82,7 @@ func (s *Server) Handler(a Access) http.Handler {
 		answer := h
 		known := auth.RequireBearerToken(a.verify, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Del(challenge)
+			admitted(r.Context(), auth.TokenInfoFromContext(r.Context()).UserID)
 			answer.ServeHTTP(w, r)
 		}))
 		h = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -94,6 +95,9 @@ func (s *Server) Handler(a Access) http.Handler {
 			s.opts.Logger.Info("refused a client", "reason", err)
 			http.Error(w, "only programs of the user who started this server can call it; its operator can require tokens instead", http.StatusForbidden)
 			return
+		}
+		if len(a.Tokens) == 0 {
+			admitted(r.Context(), "")
 		}
 		if !a.host(r.Host) {
 			http.Error(w, "this server does not have that host name; its operator can allow it", http.StatusMisdirectedRequest)
