@@ -12,7 +12,6 @@ import (
 	"metier"
 	"metier/engine"
 	"metier/event"
-	"metier/internal/atomicfile"
 	"metier/internal/confine"
 	"metier/internal/plural"
 	"metier/policy"
@@ -86,17 +85,8 @@ func (a *app) finishRun(f runFlags, rs []result, work error) error {
 		if err != nil {
 			return err
 		}
-		file = a.env.Path(file)
-		real, _, err := atomicfile.Target(file)
-		switch {
-		case err != nil:
-		case engine.LeadsOut(rs[0].workspace, file, real):
-			err = fmt.Errorf("a symbolic link in the workspace points outside it, to %s", real)
-		default:
-			err = atomicfile.Put(file, append(b, '\n'), 0o644)
-		}
-		if err != nil {
-			work = errors.Join(work, resultFault(file, err))
+		if err := a.engine().WriteOutput(file, append(b, '\n'), 0o644, rs[0].workspace); err != nil {
+			work = errors.Join(work, resultFault(a.env.Path(file), err))
 		}
 	}
 	err := a.put(oneOrMany(rs), func() {

@@ -16,7 +16,6 @@ import (
 
 	"metier"
 	"metier/config"
-	"metier/internal/atomicfile"
 	"metier/internal/plural"
 	"metier/run"
 )
@@ -285,7 +284,7 @@ func (a *app) putExport(id, out string, b []byte) error {
 	}
 	err := errOutput
 	if !a.isOutput(a.env.Path(out)) {
-		err = atomicfile.Put(a.env.Path(out), b, 0o644)
+		err = a.engine().WriteOutput(out, b, 0o644)
 	}
 	if err != nil {
 		hint := "use -o with a file in a writable folder, or -o - for standard output"

@@ -201,7 +201,7 @@ func (e *Engine) RunsRoot(flag string, op config.Operator, workspace string) (st
 	}
 	if p := cmp.Or(flag, op.Artifacts); p != "" {
 		dir := e.Env.Path(p)
-		if LeadsOut(workspace, dir, confine.RealPathOfExisting(dir)) {
+		if leadsOut(workspace, dir, confine.RealPathOfExisting(dir)) {
 			return "", linked(dir, "contains a link")
 		}
 		return dir, nil

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"metier"
 	"metier/filetool"
+	"metier/internal/atomicfile"
 	"metier/internal/confine"
 	"metier/skillroots"
 )
@@ -87,10 +89,26 @@ func (w ways) inWorkspace(workspace, p string) (out []string) {
 	return out
 }
 
-// LeadsOut reports whether the path p enters the workspace and leaves it through a symbolic link, on
+// leadsOut reports whether the path p enters the workspace and leaves it through a symbolic link, on
 // the way to the file real. A program may have created such a link.
-func LeadsOut(workspace, p, real string) bool {
+func leadsOut(workspace, p, real string) bool {
 	return len(ways{}.inWorkspace(workspace, p)) > 0 && !confine.Within(workspace, real)
+}
+
+// WriteOutput writes data to a file that the user named. It fails if the path leads out of one of the
+// workspaces, or of another one in which metier has run, through a symbolic link.
+func (e *Engine) WriteOutput(file string, data []byte, perm fs.FileMode, workspaces ...string) error {
+	file = e.Env.Path(file)
+	real, _, err := atomicfile.Target(file)
+	if err != nil {
+		return err
+	}
+	for _, dir := range append(slices.Sorted(maps.Values(e.projects())), workspaces...) {
+		if leadsOut(dir, file, real) {
+			return fmt.Errorf("a symbolic link in the workspace %s points outside it, to %s", dir, real)
+		}
+	}
+	return atomicfile.Put(file, data, perm)
 }
 
 // settleMounts returns mounts whose sources have no symbolic links. It fails for a link out of the
@@ -105,7 +123,7 @@ func (e *Engine) settleMounts(workspace string, mounts []filetool.Mount) ([]file
 			continue // opening the mount reports it
 		}
 		for _, dir := range dirs {
-			if LeadsOut(dir, source, real) {
+			if leadsOut(dir, source, real) {
 				return nil, &metier.Error{Op: "mount " + m.Target, Path: source, Kind: metier.Denied, Code: "mount_leads_out", Field: "Request.Mounts",
 					Hint: "if you trust the link, name its target with Request.Mounts", Err: fmt.Errorf("the folder leads out of %s through a symbolic link, which a program may have created", dir)}
 			}
