@@ -128,7 +128,7 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, sk
 	for _, dir := range e.projectDirs(l.Workspace, l.Cwd) {
 		paths, partial := repositories(dir, user)
 		out = append(append(out, filepath.Join(dir, harness.File)), paths...)
-		for _, f := range agentdirs.MCPFiles() {
+		for _, f := range agentdirs.Starting() {
 			out = append(out, filepath.Join(dir, filepath.FromSlash(f)))
 		}
 		p.partial = p.partial || partial

@@ -110,6 +110,8 @@ func TestUnsafe_NamesWhatRunsPrograms(t *testing.T) {
 		"a common folder":             {map[string]string{"r/.git": "gitdir: ../.git/g\n", ".git/g/commondir": "../h\n", ".git/h/hooks/post-checkout": ""}, "it has the hook post-checkout"},
 		"a .git file to a folder that file tools can write": {map[string]string{"r/.git": "gitdir: ../g\n", "g/config": "[core]\n"}, "its .git leads to a folder that is not in a .git"},
 		"a common folder that file tools can write":         {map[string]string{"r/.git/commondir": "../../g\n", "g/config": "[core]\n"}, "its commondir leads to a folder that is not in a .git"},
+		"a working tree outside":                            {map[string]string{"r/.git/config": "[core]\n\tworktree = ../../..\n"}, "its core.worktree leads out of the workspace"},
+		"a working tree outside, by its path":               {map[string]string{"r/.git/config": "[core]\n\tworktree = \"/etc\"\n"}, "its core.worktree leads out of the workspace"},
 		"a linked configuration":                            {map[string]string{"r/.git/config": "link"}, "its config is a symbolic link"},
 		"a .git file that leads out":                        {map[string]string{"r/.git": "gitdir: /\n"}, "its .git leads out of the workspace"},
 		"a .git file that goes up from a link":              {map[string]string{"r/.git": "gitdir: ../link/../.git/g\n", ".git/g/config": "[core]\n", "deep/.git/g/config": "[core]\n\tfsmonitor = x\n", "deep/er/x": ""}, "it sets core.fsmonitor"},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"metier/internal/confine"
 	"metier/internal/gitconfig"
 )
 
@@ -42,10 +43,10 @@ func Unsafe(dir, root string) string {
 	case !info.IsDir():
 		return "its .git is not a folder"
 	}
-	if why := unsafeFolder(git); why != "" {
+	if why := unsafeFolder(git, root); why != "" {
 		return why
 	}
-	if why := unsafeModules(filepath.Join(git, "modules"), new(int)); why != "" {
+	if why := unsafeModules(filepath.Join(git, "modules"), root, new(int)); why != "" {
 		return why
 	}
 	if _, err := os.Stat(filepath.Join(git, "commondir")); errors.Is(err, fs.ErrNotExist) {
@@ -55,11 +56,11 @@ func Unsafe(dir, root string) string {
 	if why := misplaced(root, common); why != "" {
 		return "its commondir leads " + why
 	}
-	return unsafeFolder(common)
+	return unsafeFolder(common, root)
 }
 
 // unsafeFolder checks the configuration and the hooks in a git folder. Git makes no links there.
-func unsafeFolder(git string) string {
+func unsafeFolder(git, root string) string {
 	entries, err := os.ReadDir(git)
 	if err != nil {
 		return "its .git cannot be read"
@@ -86,6 +87,11 @@ func unsafeFolder(git string) string {
 				return "it sets " + name
 			}
 		}
+		for name, value := range gitconfig.Variables(string(b)) {
+			if name == "core.worktree" && !confine.Within(root, Resolve(git, value)) {
+				return "its core.worktree leads out of the workspace"
+			}
+		}
 	}
 	hooks, err := os.ReadDir(filepath.Join(git, "hooks"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -104,7 +110,7 @@ const mostModules = 10_000
 
 // unsafeModules checks the repositories of submodules in a folder. Git fetches in them even if they
 // have no working tree.
-func unsafeModules(folder string, n *int) string {
+func unsafeModules(folder, root string, n *int) string {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ""
@@ -113,10 +119,10 @@ func unsafeModules(folder string, n *int) string {
 		return "its modules cannot be read"
 	}
 	if IsBare(folder) {
-		if why := unsafeFolder(folder); why != "" {
+		if why := unsafeFolder(folder, root); why != "" {
 			return why
 		}
-		return unsafeModules(filepath.Join(folder, "modules"), n)
+		return unsafeModules(filepath.Join(folder, "modules"), root, n)
 	}
 	for _, e := range entries {
 		if e.Type()&os.ModeSymlink != 0 {
@@ -125,7 +131,7 @@ func unsafeModules(folder string, n *int) string {
 		if !e.IsDir() {
 			continue
 		}
-		if why := unsafeModules(filepath.Join(folder, e.Name()), n); why != "" {
+		if why := unsafeModules(filepath.Join(folder, e.Name()), root, n); why != "" {
 			return why
 		}
 	}

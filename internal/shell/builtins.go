@@ -180,6 +180,12 @@ func setOptions(args []word) bool {
 
 var binary = set("= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef")
 
+// unary reports whether an operator of test has one operand, which follows. An operand or an operator
+// follows -a and -o.
+func unary(text string) bool {
+	return len(text) == 2 && text[0] == '-' && text[1] != 'a' && text[1] != 'o'
+}
+
 // tests reports whether test evaluates none of its words: -v and -R take a name, which may have a
 // subscript.
 func (s *starter) tests(args []word) bool {
@@ -198,7 +204,7 @@ func (s *starter) tests(args []word) bool {
 			}
 		case w.known, w.one && w.num:
 		case s.bound(w):
-		case !w.one || !(before.known && (binary[before.text] || len(before.text) == 2 && before.text[0] == '-')) && !(after.known && binary[after.text]):
+		case !w.one || !(before.known && (binary[before.text] || unary(before.text))) && !(after.known && binary[after.text]):
 			return false
 		}
 	}

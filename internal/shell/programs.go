@@ -195,7 +195,26 @@ func (s *starter) find(words []word, fed bool) {
 			from := i + 1
 			for i++; i < len(words) && !(words[i].known && (words[i].text == ";" || words[i].text == "+")); i++ {
 			}
+			s.ended(words[from:i], fed)
 			s.command(replaced(words[from:i], "{}"), fed)
+		}
+	}
+}
+
+// ended handles a command of find whose end may be before the one that the text shows: an unknown word
+// can be ; or +, and another one, or a word as it is, can begin the next command.
+func (s *starter) ended(words []word, fed bool) {
+	over := false
+	for i, w := range words {
+		switch {
+		case w.known && over && set("-exec -execdir -ok -okdir")[w.text]:
+			s.command(replaced(words[i+1:], "{}"), fed)
+		case w.known:
+		case s.splits(w), over && !s.bound(w):
+			s.unknown()
+			return
+		case !w.bound():
+			over = true
 		}
 	}
 }
