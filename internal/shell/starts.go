@@ -188,6 +188,10 @@ func (s *starter) walk(src string, f *syntax.File, fed bool) {
 			}
 		case *syntax.CallExpr:
 			s.call(n, at.fed)
+		case *syntax.ArrayExpr:
+			if end := int(n.End().Offset()); end < len(src) && !strings.ContainsRune(" \t\n;&|)<>`", rune(src[end])) {
+				s.unknown() // bash continues the word, also with #
+			}
 		default:
 			if _, is := n.(*syntax.ParamExp); is {
 				at.operand = true
