@@ -102,7 +102,10 @@ func (g *gitConfig) path(dir, p string) string {
 func (g *gitConfig) obeyed(top string) []string {
 	out := slices.Clone(g.files)
 	for _, value := range g.hooks {
-		p := g.path(top, value) // a relative one is below each working tree
+		p := g.path(top, value)      // a relative one is below each working tree
+		if filepath.Base(p) == "_" { // of husky: its hooks start those in the folder above
+			p = filepath.Dir(p)
+		}
 		out = append(append(out, p), linksIn(p, 3)...)
 	}
 	return out

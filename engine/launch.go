@@ -125,7 +125,13 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, sk
 		p.partial = p.partial || !whole
 	}
 	user := userGitConfig(e.Env)
-	for _, dir := range e.projectDirs(l.Workspace, l.Cwd) {
+	var mounted []string // folders that tools can write
+	for _, m := range l.Mounts {
+		if m.Mode == "rw" {
+			mounted = append(mounted, m.Source)
+		}
+	}
+	for _, dir := range slices.Concat(e.projectDirs(l.Workspace, l.Cwd), mounted) {
 		paths, partial := repositories(dir, user)
 		out = append(append(out, filepath.Join(dir, harness.File)), paths...)
 		for _, f := range agentdirs.Starting() {
@@ -133,13 +139,20 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, sk
 		}
 		p.partial = p.partial || partial
 	}
-	if l.changes() {
-		dirs, whole := e.repos.find(l.Workspace, s.MaxDirs)
+	nested := func(folder string) []string {
+		dirs, whole := e.repos.find(folder, s.MaxDirs)
 		for _, dir := range dirs {
-			paths, unread := nestedRepository(filepath.Join(l.Workspace, filepath.FromSlash(dir)), user)
+			paths, unread := nestedRepository(filepath.Join(folder, filepath.FromSlash(dir)), user)
 			out, whole = append(out, paths...), whole && !unread
 		}
-		p.repositories, p.unsearched = dirs, !whole
+		p.unsearched = p.unsearched || !whole
+		return dirs
+	}
+	if l.changes() {
+		p.repositories = nested(l.Workspace)
+		for _, dir := range mounted {
+			nested(dir)
+		}
 	}
 	p.paths = out
 	return p
