@@ -239,7 +239,7 @@ zip archive. The same record always produces the same bytes. To check it elsewhe
 unzip it and run 'metier audit verify FOLDER/RUN'.`,
 		Example: "  metier runs export latest -o run.zip\n  metier runs export latest -o - | ssh host 'cat > run.zip'",
 		Args:    oneRun,
-		RunE: func(c *cobra.Command, args []string) (err error) {
+		RunE: func(c *cobra.Command, args []string) error {
 			if out == "" {
 				return usage(c, errors.New("specify the archive with -o FILE, or use -o - for standard output"))
 			}
@@ -249,16 +249,16 @@ unzip it and run 'metier audit verify FOLDER/RUN'.`,
 			if out == "-" && a.outTerminal() {
 				return wrong("terminal", "specify a file with -o FILE, or pipe the output", "a zip archive cannot be printed in a terminal")
 			}
-			f, err := a.lookAt(place, args[0], false)
+			root, id, err := a.findRun(place, args[0])
 			if err != nil {
 				return err
 			}
-			defer func() { err = closed(f.Close(), err) }()
 			var b bytes.Buffer // whole before any byte goes out: a failed export leaves nothing half
-			if err := run.Export(c.Context(), f, &b, &run.ExportOptions{Unverified: unverified}); err != nil {
+			r, err := run.ExportAt(c.Context(), root, id, &b, a.engine().RunOptions(), &run.ExportOptions{Unverified: unverified})
+			if err != nil {
 				return exportHint(err)
 			}
-			return a.putExport(f.ID(), out, b.Bytes())
+			return a.putExport(r, out, b.Bytes())
 		}}
 	place.flags(c)
 	c.Flags().StringVarP(&out, "output", "o", "", "archive to write; -: standard output")
@@ -277,10 +277,13 @@ func exportHint(err error) error {
 	return &with
 }
 
-func (a *app) putExport(id, out string, b []byte) error {
+func (a *app) putExport(r run.VerifyReport, out string, b []byte) error {
 	if out == "-" {
-		_, err := a.Out.Write(b)
-		return err
+		if _, err := a.Out.Write(b); err != nil {
+			return err
+		}
+		a.warnExport(r)
+		return nil
 	}
 	err := errOutput
 	if !a.isOutput(a.env.Path(out)) {
@@ -290,9 +293,17 @@ func (a *app) putExport(id, out string, b []byte) error {
 		hint := "use -o with a file in a writable folder, or -o - for standard output"
 		return &metier.Error{Op: "export", Path: out, Kind: metier.Unavailable, Code: "export_unwritable", Hint: hint, Err: err}
 	}
+	a.warnExport(r)
 	if a.json {
-		return a.document(map[string]any{"run": id, "file": a.env.Path(out), "bytes": len(b)})
+		return a.document(map[string]any{"run": r.ID, "file": a.env.Path(out), "bytes": len(b), "verified": r.OK, "problems": r.Problems})
 	}
-	_, err = fmt.Fprintf(a.Out, "exported run %s to %s (%s bytes)\n", id, oneLine(out), plural.Thousands(int64(len(b))))
+	_, err = fmt.Fprintf(a.Out, "exported run %s to %s (%s bytes)\n", r.ID, oneLine(out), plural.Thousands(int64(len(b))))
 	return err
+}
+
+// warnExport reports that an exported record fails verification.
+func (a *app) warnExport(r run.VerifyReport) {
+	if !r.OK {
+		fmt.Fprintf(a.Err, "warning: the record of run %s fails verification: %s, listed in the archive's verify.json\n", r.ID, plural.Of(len(r.Problems), "problem"))
+	}
 }

@@ -20,7 +20,7 @@ import (
 	"metier/record"
 )
 
-// ExportOptions are the options of [Folder.Export]. Nil means defaults.
+// ExportOptions are the options of [Export] and [ExportAt]. Nil means defaults.
 type ExportOptions struct {
 	// Unverified also exports a record that fails verification. The problems are listed in the
 	// archive's verify.json.
@@ -32,14 +32,30 @@ type ExportOptions struct {
 // and times are that of the log's last entry. A record that fails verification is an error
 // (run_unverified) unless o allows it. Unzip the archive below a root to open the run.
 func Export(ctx context.Context, f *Folder, w io.Writer, o *ExportOptions) error {
-	if o == nil {
-		o = &ExportOptions{}
-	}
 	rep, err := Verify(ctx, f)
 	if err != nil {
 		return err
 	}
-	if !rep.OK && !o.Unverified {
+	return f.export(ctx, rep, w, o)
+}
+
+// ExportAt is Export for a folder whose log may be too damaged for Look. The archive of such a
+// record contains the files of the folder as they are. The report is the one in verify.json.
+func ExportAt(ctx context.Context, root, id string, w io.Writer, fo *Options, o *ExportOptions) (VerifyReport, error) {
+	f, damage, err := lookDamaged(root, id, fo)
+	if err != nil {
+		return VerifyReport{ID: id}, err
+	}
+	defer func() { _ = f.shut() }()
+	rep, err := f.verify(ctx, damage)
+	if err != nil {
+		return rep, err
+	}
+	return rep, f.export(ctx, rep, w, o)
+}
+
+func (f *Folder) export(ctx context.Context, rep VerifyReport, w io.Writer, o *ExportOptions) error {
+	if !rep.OK && (o == nil || !o.Unverified) {
 		detail := "the record of a child does not verify"
 		if len(rep.Problems) > 0 {
 			detail = rep.Problems[0].Code + ": " + rep.Problems[0].Detail
@@ -75,9 +91,12 @@ func Export(ctx context.Context, f *Folder, w io.Writer, o *ExportOptions) error
 }
 
 // lastTime returns the time of the last entry, truncated to seconds and no earlier than what zip
-// can represent.
+// can represent. For a log that cannot be read, it returns this earliest time.
 func (f *Folder) lastTime(ctx context.Context) (time.Time, error) {
 	at := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+	if f.log == nil {
+		return at, nil
+	}
 	head, err := f.log.Head(ctx)
 	if err != nil {
 		return at, fault("export", f.dir, err)
@@ -95,33 +114,48 @@ func (f *Folder) lastTime(ctx context.Context) (time.Time, error) {
 
 func (f *Folder) collect(ctx context.Context, rep VerifyReport, files map[string]func() ([]byte, error)) error {
 	give := func(b []byte) func() ([]byte, error) { return func() ([]byte, error) { return b, nil } }
-	// The bytes of the file: Verify has just read the same.
+	list, err := f.artifacts(ctx)
+	switch {
+	case err == nil:
+		for _, dir := range []string{dirBlobs, dirChilds} {
+			if err := f.collectDir(dir, files); err != nil {
+				return err
+			}
+		}
+		for _, a := range list {
+			files[a.name] = give(a.data)
+		}
+	case rep.OK:
+		return err
+	default: // the log produces no artifacts: keep what is in the folder
+		if err := f.collectDir(".", files); err != nil {
+			return err
+		}
+	}
+	// The bytes of the file: the verification has just read the same.
 	log, err := os.ReadFile(filepath.Join(f.dir, FileLog))
 	if err != nil {
 		return fault("export", FileLog, err)
 	}
 	files[FileLog] = give(log)
 	verdict, err := printed(rep)
-	if err != nil {
-		return err
-	}
 	files[fileVerdict] = give(verdict)
+	return err
+}
+
+// errNoLog is the error for the artifacts of a folder whose log cannot be read.
+var errNoLog = errors.New("the log cannot be read")
+
+// artifacts returns the artifacts as the log produces them now.
+func (f *Folder) artifacts(ctx context.Context) ([]artifact, error) {
+	if f.log == nil {
+		return nil, errNoLog
+	}
 	p, err := f.projector(ctx)
-	if err == nil {
-		var list []artifact
-		if list, err = p.all(); err == nil {
-			for _, a := range list {
-				files[a.name] = give(a.data)
-			}
-		}
+	if err != nil {
+		return nil, err
 	}
-	if err != nil && rep.OK {
-		return err
-	}
-	if err := f.collectDir(dirBlobs, files); err != nil {
-		return err
-	}
-	return f.collectDir(dirChilds, files)
+	return p.all()
 }
 
 // collectDir adds the regular files below a folder. Leftovers of crashes and locks are not part of

@@ -423,6 +423,36 @@ func TestExportIsDeterministicAndRefusesWhatDoesNotVerify(t *testing.T) {
 	ok(t, run.Export(t.Context(), f, &forced, &run.ExportOptions{Unverified: true}))
 }
 
+func TestExportAt_KeepsTheFilesOfABrokenRecord(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	f, a := create(t, root, "x", nil)
+	a.open("cli-preload")
+	a.begin()
+	ok(t, f.Project(t.Context()))
+	ok(t, f.Close())
+	log := f.Path(run.FileLog)
+	b := bytes.Replace(must[[]byte](t)(os.ReadFile(log)), []byte("run.begun"), []byte("run.begUn"), 1)
+	ok(t, os.WriteFile(log, b, 0o600))
+	_, err := run.ExportAt(t.Context(), root, "x", io.Discard, nil, nil)
+	wantCode(t, err, run.CodeUnverified, metier.Drift)
+	var out bytes.Buffer
+	rep := must[run.VerifyReport](t)(run.ExportAt(t.Context(), root, "x", &out, nil, &run.ExportOptions{Unverified: true}))
+	if rep.OK || len(rep.Problems) == 0 {
+		t.Errorf("the report: %+v", rep)
+	}
+	z := must[*zip.Reader](t)(zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len())))
+	for _, name := range []string{run.FileLog, run.FileReport} {
+		got := must[[]byte](t)(fs.ReadFile(z, "x/"+name))
+		if want := must[[]byte](t)(os.ReadFile(f.Path(name))); !bytes.Equal(got, want) {
+			t.Errorf("%s in the archive differs from the file:\n%s", name, got)
+		}
+	}
+	if verdict := string(must[[]byte](t)(fs.ReadFile(z, "x/verify.json"))); !strings.Contains(verdict, rep.Problems[0].Code) || !strings.Contains(verdict, `"ok": false`) {
+		t.Errorf("verify.json does not list the problem:\n%s", verdict)
+	}
+}
+
 func TestChildRunsAreVerifiedWithTheirParent(t *testing.T) {
 	t.Parallel()
 	f, a := create(t, t.TempDir(), "parent", nil)

@@ -45,28 +45,47 @@ func Verify(ctx context.Context, f *Folder) (VerifyReport, error) {
 // VerifyAt is Verify for a folder whose log may be too damaged for Look. In that case its artifacts
 // are not checked, because there is nothing to check them against.
 func VerifyAt(ctx context.Context, root, id string, o *Options) (VerifyReport, error) {
-	f, err := Look(root, id, o)
-	if err == nil {
-		defer func() { _ = f.shut() }()
-		return Verify(ctx, f)
-	}
-	if metier.KindOf(err) != metier.Drift {
+	f, damage, err := lookDamaged(root, id, o)
+	if err != nil {
 		return VerifyReport{ID: id}, err
+	}
+	defer func() { _ = f.shut() }()
+	return f.verify(ctx, damage)
+}
+
+// lookDamaged is like Look, but it also opens a folder whose log cannot be read. Then f has no log,
+// and damage is the reason.
+func lookDamaged(root, id string, o *Options) (f *Folder, damage, err error) {
+	f, damage = Look(root, id, o)
+	if damage == nil {
+		return f, nil, nil
+	}
+	if metier.KindOf(damage) != metier.Drift {
+		return nil, nil, damage
 	}
 	f = &Folder{id: id, dir: filepath.Join(root, id), opt: o.orDefault(), readOnly: true}
-	defer func() { _ = f.shut() }()
-	if err := errors.Join(f.openRoot(), f.openHeads(false)); err != nil {
-		return VerifyReport{ID: id}, err
+	if err = errors.Join(f.openRoot(), f.openHeads(false)); err == nil {
+		f.store, err = record.OpenBlobs(filepath.Join(f.dir, dirBlobs), &record.Options{ReadOnly: true, Root: f.root})
+		err = fault("verify", f.dir, err)
 	}
-	if f.store, err = record.OpenBlobs(filepath.Join(f.dir, dirBlobs), &record.Options{ReadOnly: true, Root: f.root}); err != nil {
-		return VerifyReport{ID: id}, fault("verify", f.dir, err)
+	if err != nil {
+		_ = f.shut()
+		return nil, nil, err
 	}
 	f.blobs = record.Redact(f.store)
-	r, ferr := f.verifyLog(ctx)
-	if ferr == nil && len(r.Problems) == 0 { // never call right what could not be opened
-		r.Problems = append(r.Problems, Problem{Code: metier.CodeOf(err), Detail: err.Error()})
+	return f, damage, nil
+}
+
+// verify is Verify for a folder that lookDamaged opened.
+func (f *Folder) verify(ctx context.Context, damage error) (VerifyReport, error) {
+	if damage == nil {
+		return Verify(ctx, f)
 	}
-	return r, ferr
+	r, err := f.verifyLog(ctx)
+	if err == nil && len(r.Problems) == 0 { // never call right what could not be opened
+		r.Problems = append(r.Problems, Problem{Code: metier.CodeOf(damage), Detail: damage.Error()})
+	}
+	return r, err
 }
 
 // verifyLog checks the log, its blobs, heads and children.
