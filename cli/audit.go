@@ -38,7 +38,7 @@ refer to, the records of subagents, the artifacts, and the heads recorded outsid
 the workspace. Without recorded heads, verify cannot detect a log that was cut off,
 extended, or rewritten, and prints a warning.
 
-Exit 0: the record is unchanged. 5: it was altered, truncated, or extended.`,
+Exit 0: the record is unchanged. 5: it was altered, truncated, or extended.` + aboutRun,
 		Example: "  metier audit verify latest\n  metier audit verify .metier/runs/20260131-101500-1a2b3c4d --json",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -128,7 +128,7 @@ digests, codes, and sizes. To print the conversation itself, use
 'metier runs show RUN --transcript'.
 
 With --normalized, it prints JSON lines without times, hashes, and random IDs, so
-that diff shows where two runs differ.`,
+that diff shows where two runs differ.` + aboutRun,
 		Example: "  metier audit show latest\n  metier audit show latest --type skill\n  metier audit show latest --from 40 --json\n  metier audit show latest --normalized > run.jsonl",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -140,6 +140,7 @@ that diff shows where two runs differ.`,
 				return err
 			}
 			defer func() { err = closed(f.Close(), err) }()
+			a.noteLatest(args[0], f.ID())
 			if normalized {
 				b, err := run.Normalize(c.Context(), f.Log(), f.Blobs())
 				if err != nil {
@@ -270,7 +271,7 @@ func (a *app) auditReplayCommand() *cobra.Command {
 and every digest, and prints the skills that were active at the end. It looks up
 each skill in the roots that the run used, and prints every hash that has changed.
 
-Exit 0: the active skills are unchanged. 5: a skill or the record has changed.`,
+Exit 0: the active skills are unchanged. 5: a skill or the record has changed.` + aboutRun,
 		Example: "  metier audit replay latest\n  metier audit replay latest --skills-root ../skills",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) (err error) {

@@ -182,8 +182,9 @@ func (a *app) completeRuns(c *cobra.Command, _ []string, typed string) ([]cobra.
 	if err != nil || len(list) == 0 {
 		return nil, keep
 	}
-	out := []cobra.Completion{cobra.CompletionWithDesc("latest", "the most recently updated run")}
-	for _, s := range newestFirst(list) {
+	out := []cobra.Completion{cobra.CompletionWithDesc(latest, latestOf(c))}
+	run.NewestFirst(list)
+	for _, s := range list {
 		if run.CheckID(s.ID) == nil {
 			out = append(out, cobra.CompletionWithDesc(s.ID, oneLine(cmp.Or(s.Status, "unreadable")+" "+s.Model)))
 		}

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,12 +49,20 @@ func (a *app) findRun(p runPlace, what string) (root, id string, err error) {
 
 // findAgent resolves the user's reference to the run of an agent, for commands that continue it.
 func (a *app) findAgent(ctx context.Context, p runPlace, what string) (root, id string, err error) {
-	return a.findBy(p, what, func(root, what string) (string, string, error) { return run.FindAgent(ctx, root, what) })
+	return a.findNoted(p, what, func(root, what string) (string, string, error) { return run.FindAgent(ctx, root, what) })
 }
 
 // findWaiting resolves the user's reference to a run that may have an open question.
 func (a *app) findWaiting(ctx context.Context, p runPlace, what string) (root, id string, err error) {
-	return a.findBy(p, what, func(root, what string) (string, string, error) { return run.FindWaiting(ctx, root, what) })
+	return a.findNoted(p, what, func(root, what string) (string, string, error) { return run.FindWaiting(ctx, root, what) })
+}
+
+// findNoted is like findBy, and prints the run that latest is.
+func (a *app) findNoted(p runPlace, what string, find func(root, what string) (string, string, error)) (root, id string, err error) {
+	if root, id, err = a.findBy(p, what, find); err == nil {
+		a.noteLatest(what, id)
+	}
+	return root, id, err
 }
 
 func (a *app) findBy(p runPlace, what string, find func(root, what string) (string, string, error)) (root, id string, err error) {
@@ -135,23 +142,13 @@ func (a *app) runsListCommand() *cobra.Command {
 			if _, err := os.Stat(root); place.artifacts != "" && errors.Is(err, fs.ErrNotExist) {
 				fmt.Fprintf(a.Err, "note: the folder %s does not exist\n", oneLine(root))
 			}
-			return a.listRuns(root, newestFirst(list), limit)
+			run.NewestFirst(list)
+			return a.listRuns(root, list, limit)
 		}}
 	place.flags(c)
 	c.Flags().IntVar(&limit, "limit", 0, "maximum number of runs to list (default 0: all)")
 	a.completions(c)
 	return c
-}
-
-// newestFirst sorts runs by their start. Unreadable folders have no start and come last.
-func newestFirst(list []run.Summary) []run.Summary {
-	slices.SortStableFunc(list, func(x, y run.Summary) int {
-		if c := strings.Compare(y.StartedAt, x.StartedAt); c != 0 {
-			return c
-		}
-		return strings.Compare(y.ID, x.ID)
-	})
-	return list
 }
 
 func (a *app) listRuns(root string, list []run.Summary, limit int) error {
@@ -200,7 +197,7 @@ func (a *app) runsShowCommand() *cobra.Command {
 	var place runPlace
 	var transcript bool
 	c := &cobra.Command{Use: "show RUN", Short: "Show what one run received, read, and did",
-		Long:    "Show prints what a run did. RUN is an ID, the start of an ID, the path of\na run folder, or latest.",
+		Long:    "Show prints what a run did." + aboutRun,
 		Example: "  metier runs show latest\n  metier runs show latest --transcript\n  metier runs show 20260131 --json",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -210,6 +207,7 @@ func (a *app) runsShowCommand() *cobra.Command {
 			}
 			defer func() { err = closed(f.Close(), err) }()
 			if transcript {
+				a.noteLatest(args[0], f.ID())
 				t, err := run.Conversation(c.Context(), f)
 				if err != nil {
 					return err
@@ -236,7 +234,7 @@ func (a *app) runsExportCommand() *cobra.Command {
 	c := &cobra.Command{Use: "export RUN -o FILE", Short: "Export a run's record and artifacts as a zip archive",
 		Long: `Export verifies the record and writes it, with its content and artifacts, to one
 zip archive. The same record always produces the same bytes. To check it elsewhere,
-unzip it and run 'metier audit verify FOLDER/RUN'.`,
+unzip it and run 'metier audit verify FOLDER/RUN'.` + aboutRun,
 		Example: "  metier runs export latest -o run.zip\n  metier runs export latest -o - | ssh host 'cat > run.zip'",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -257,6 +255,9 @@ unzip it and run 'metier audit verify FOLDER/RUN'.`,
 			r, err := run.ExportAt(c.Context(), root, id, &b, a.engine().RunOptions(), &run.ExportOptions{Unverified: unverified})
 			if err != nil {
 				return exportHint(err)
+			}
+			if out == "-" {
+				a.noteLatest(args[0], id)
 			}
 			return a.putExport(r, out, b.Bytes())
 		}}

@@ -38,7 +38,7 @@ func (a *app) runsAnswerCommand() *cobra.Command {
 	c := &cobra.Command{Use: "answer RUN", Short: "Show the questions that a run is waiting on",
 		Long: `Show a run's open questions and what an approval would cover, without changing
 anything. Answer with 'metier runs approve' or 'metier runs deny', then continue
-with 'metier run --resume RUN'. 'metier runs answer RUN yes' and 'no' also work.`,
+with 'metier run --resume RUN'. 'metier runs answer RUN yes' and 'no' also work.` + aboutWaiting,
 		Example: "  metier runs answer latest",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 2 && args[1] != "yes" && args[1] != "no" {
@@ -62,7 +62,6 @@ with 'metier run --resume RUN'. 'metier runs answer RUN yes' and 'no' also work.
 	f.addScope(c)
 	_ = c.Flags().MarkHidden("scope") // of the form with yes or no
 	a.completions(c)
-	c.ValidArgsFunction = firstArg(1, a.completeRuns)
 	return c
 }
 

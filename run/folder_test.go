@@ -99,14 +99,14 @@ func TestOfManyOpenersOneGetsTheRun(t *testing.T) {
 
 func TestFindTakesWhatPeopleWrite(t *testing.T) {
 	t.Parallel()
-	root := t.TempDir()
-	for _, id := range []string{"2031-a", "2031-b", "other"} {
-		f, a := create(t, root, id, nil)
+	root, startedLater := t.TempDir(), laterStarts()
+	for _, id := range []string{"2031-a", "other", "2031-b"} {
+		f, a := create(t, root, id, startedLater())
 		a.open("cli-preload")
 		ok(t, f.Project(t.Context()))
 		ok(t, f.Close())
 	}
-	ok(t, os.Chtimes(filepath.Join(root, "2031-b", "events.jsonl"), clock()(), clock()()))
+	ok(t, os.Chtimes(filepath.Join(root, "2031-a", "events.jsonl"), time.Time{}, time.Now().Add(time.Hour))) // anyone can do this
 	for what, want := range map[string]string{"other": "other", "oth": "other", "latest": "2031-b", "2031-a": "2031-a",
 		filepath.Join(root, "2031-a"): "2031-a", filepath.Join(root, "2031-b", "run-state.json"): "2031-b"} {
 		gotRoot, id, err := run.Find(root, what)
@@ -123,6 +123,80 @@ func TestFindTakesWhatPeopleWrite(t *testing.T) {
 	}
 	_, _, err = run.Find(filepath.Join(root, "none"), "latest")
 	wantCode(t, err, run.CodeNotFound, metier.NotFound)
+}
+
+// laterStarts returns options for runs of which each starts an hour after the one before.
+func laterStarts() func() *run.Options {
+	at := time.Date(2031, 5, 4, 10, 0, 0, 0, time.UTC)
+	return func() *run.Options {
+		at = at.Add(time.Hour)
+		now := at
+		return &run.Options{Now: func() time.Time { now = now.Add(time.Second); return now }}
+	}
+}
+
+func TestLatest_DoesNotPassOverADamagedRun(t *testing.T) {
+	t.Parallel()
+	find := map[string]func(root string) (string, string, error){
+		"Find":        func(root string) (string, string, error) { return run.Find(root, "latest") },
+		"FindAgent":   func(root string) (string, string, error) { return run.FindAgent(t.Context(), root, "latest") },
+		"FindWaiting": func(root string) (string, string, error) { return run.FindWaiting(t.Context(), root, "latest") },
+	}
+	for _, tt := range []struct {
+		name, last string
+		state      bool
+	}{{"with its state", "b", true}, {"with a time in its ID", "20310504-130000-b", false}} {
+		root, startedLater := t.TempDir(), laterStarts()
+		for _, id := range []string{"a", tt.last} {
+			f, a := create(t, root, id, startedLater())
+			a.open("cli-preload")
+			a.begin()
+			a.add(event.ApprovalRequested{Call: "t1.c1", ID: "q", Code: "c", Scopes: []string{"once"}, Text: a.text("?")}, event.RunWaiting{Run: id, Asks: []string{"q"}})
+			if tt.state {
+				ok(t, f.Project(t.Context()))
+			}
+			ok(t, f.Close())
+		}
+		ok(t, os.Mkdir(filepath.Join(root, "no-run"), 0o700))
+		ok(t, os.Remove(filepath.Join(root, tt.last, run.FileLog)))
+		for by, find := range find {
+			if _, id, err := find(root); id != tt.last || err != nil {
+				t.Errorf("%s, %s: latest is %q, want %q (%v)", tt.name, by, id, tt.last, err)
+			}
+		}
+		list := must[[]run.Summary](t)(run.List(t.Context(), root))
+		run.NewestFirst(list)
+		if list[0].ID != tt.last || list[2].ID != "no-run" {
+			t.Errorf("%s: listed as %s, %s, %s", tt.name, list[0].ID, list[1].ID, list[2].ID)
+		}
+	}
+}
+
+func TestFindAgent_TakesTheRunThatChangedLast(t *testing.T) {
+	t.Parallel()
+	root, startedLater := t.TempDir(), laterStarts()
+	var first *author
+	for _, id := range []string{"z", "a"} {
+		_, a := create(t, root, id, startedLater())
+		a.open("cli-preload")
+		a.begin()
+		if first == nil {
+			first = a
+		}
+	}
+	want := func(id string) {
+		t.Helper()
+		if _, got, err := run.FindAgent(t.Context(), root, "latest"); got != id || err != nil {
+			t.Errorf("latest is %q, want %q (%v)", got, id, err)
+		}
+	}
+	want("a")
+	first.now = func() time.Time { return time.Date(2031, 5, 5, 0, 0, 0, 0, time.UTC) }
+	first.turn(1)
+	want("z")
+	if _, got, err := run.Find(root, "latest"); got != "a" || err != nil {
+		t.Errorf("the run started last is %q, want a (%v)", got, err)
+	}
 }
 
 func TestFindWaiting_TakesTheNewestQuestion(t *testing.T) {

@@ -1,22 +1,17 @@
 package run
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"metier"
 )
 
-const (
-	maxID  = 128
-	newest = "latest" // what users call the run whose log was written last
-)
+const maxID = 128
 
 // CheckID returns an error unless id is a valid run id: 1 to 128 letters, digits, dots, underscores
 // and hyphens, but not ".", "..", or "latest".
@@ -31,7 +26,7 @@ func CheckID(id string) error {
 		return bad("has at most 128 characters")
 	case id == "." || id == "..":
 		return bad(`is not "." or ".."`)
-	case id == newest:
+	case id == latest:
 		return bad("is not the word for the newest run")
 	}
 	for _, r := range id {
@@ -43,8 +38,8 @@ func CheckID(id string) error {
 }
 
 // Find resolves a user's reference to a run. That is its id, a unique prefix of the id, the path of
-// its folder or of a file in it (run-state.json), or "latest" for the run whose log was written
-// last. It returns root and id for [Open]. The returned root differs from the given one if a path
+// its folder or of a file in it (run-state.json), or "latest" for the run that started last. It
+// returns root and id for [Open]. The returned root differs from the given one if a path
 // leads elsewhere.
 func Find(root, what string) (string, string, error) {
 	if what == "" {
@@ -57,14 +52,8 @@ func Find(root, what string) (string, string, error) {
 	if err != nil {
 		return "", "", err
 	}
-	if what == newest {
-		if id := latest(root, ids); id != "" {
-			return root, id, nil
-		}
-		if len(ids) > 0 {
-			return "", "", wrong(metier.NotFound, CodeNotFound, root, "`metier runs list` shows all runs", "no run has its log, %s, any more", FileLog)
-		}
-		return "", "", wrong(metier.NotFound, CodeNotFound, root, "start one with `metier run`, or name the workspace of another one with Request.Workspace", "there is no run yet")
+	if what == latest {
+		return findLatest(root, ids)
 	}
 	if slices.Contains(ids, what) {
 		return root, what, nil
@@ -91,74 +80,6 @@ func Find(root, what string) (string, string, error) {
 		return findPath(what)
 	}
 	return "", "", wrong(metier.NotFound, CodeNotFound, root, "`metier runs list` shows all runs", "there is no run %q", what)
-}
-
-// FindAgent is like [Find], except that "latest" skips records of commands, such as `metier exec`,
-// if there is a run of an agent.
-func FindAgent(ctx context.Context, root, what string) (string, string, error) {
-	if what != newest {
-		return Find(root, what)
-	}
-	ids, err := runs(root)
-	if err != nil {
-		return "", "", err
-	}
-	for len(ids) > 0 {
-		id := latest(root, ids)
-		if id == "" {
-			break
-		}
-		if s := summarize(ctx, root, id); s.Status != StatusOpen && s.Status != StatusEnded {
-			return root, id, ctx.Err()
-		}
-		ids = slices.DeleteFunc(ids, func(other string) bool { return other == id })
-	}
-	return Find(root, what)
-}
-
-// FindWaiting is like [FindAgent], except that "latest" is the run whose open question was asked
-// last, if a run has one. The log says when, so that a changed file time does not lead an answer to
-// another run.
-func FindWaiting(ctx context.Context, root, what string) (string, string, error) {
-	if what != newest {
-		return Find(root, what)
-	}
-	ids, err := runs(root)
-	if err != nil {
-		return "", "", err
-	}
-	best, at := "", time.Time{}
-	for _, id := range ids {
-		if t := asked(ctx, root, id); !t.IsZero() && !t.Before(at) {
-			best, at = id, t
-		}
-	}
-	if best == "" {
-		return FindAgent(ctx, root, what)
-	}
-	return root, best, ctx.Err()
-}
-
-// asked returns when a run's newest open question was asked, or the zero time if it has none.
-func asked(ctx context.Context, root, id string) (at time.Time) {
-	f, err := Look(root, id, nil)
-	if err != nil {
-		return at
-	}
-	defer f.Close()
-	if st, err := f.State(ctx); err != nil || len(st.Questions) == 0 {
-		return at
-	}
-	r, err := Show(ctx, f)
-	if err != nil {
-		return at
-	}
-	for _, q := range r.Questions { // as text, 5.1 seconds would be before 5 seconds
-		if t, err := time.Parse(time.RFC3339Nano, q.AskedAt); err == nil && t.After(at) {
-			at = t
-		}
-	}
-	return at
 }
 
 // findPath resolves the path of a run's folder, or of a file in it.
@@ -200,20 +121,4 @@ func runs(root string) ([]string, error) {
 		}
 	}
 	return ids, nil
-}
-
-// latest returns the run whose log was written last. Of two with the same time it returns the later
-// id.
-func latest(root string, ids []string) string {
-	best, at := "", int64(-1)
-	for _, id := range ids {
-		info, err := os.Lstat(filepath.Join(root, id, FileLog))
-		if err != nil || !info.Mode().IsRegular() {
-			continue
-		}
-		if t := info.ModTime().UnixNano(); t >= at {
-			best, at = id, t
-		}
-	}
-	return best
 }

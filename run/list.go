@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"time"
 
 	"metier"
 )
@@ -23,10 +24,12 @@ type Summary struct {
 	CostUSD   *float64 `json:"costUSD"`
 	Questions int      `json:"openQuestions"`
 	Problem   string   `json:"problem"`
+
+	started time.Time // for an unreadable run, from what is left of it
 }
 
-// maxRuns limits a list. If there are more, one extra Summary with the code list_truncated reports
-// it.
+// maxRuns limits a list to the last entries of the folder. If there are more, one extra Summary with
+// the code list_truncated reports it.
 const maxRuns = 10_000
 
 // List returns every folder below root that is a run or looks like one, by id. A folder that cannot
@@ -40,23 +43,24 @@ func List(ctx context.Context, root string) ([]Summary, error) {
 	if err != nil {
 		return nil, fault("list", root, err)
 	}
-	for i, e := range entries {
+	more := len(entries) > maxRuns
+	for _, e := range entries[max(0, len(entries)-maxRuns):] {
 		if err := ctx.Err(); err != nil {
 			return nil, err
-		}
-		if i == maxRuns {
-			return append(out, Summary{Code: CodeOverflow, Problem: CodeOverflow + ": the folder has more entries than are listed; move old runs elsewhere"}), nil
 		}
 		if e.Name()[0] == '.' && !e.IsDir() {
 			continue // droppings of a file browser
 		}
 		out = append(out, summarize(ctx, root, e.Name()))
 	}
+	if more {
+		out = append(out, Summary{Code: CodeOverflow, Problem: CodeOverflow + ": the folder has more entries than are listed; move old runs elsewhere"})
+	}
 	return out, nil
 }
 
 func summarize(ctx context.Context, root, id string) Summary {
-	s := Summary{ID: id}
+	s := Summary{ID: id, started: startedAt(root, id)}
 	fail := func(err error) Summary {
 		s.Code, s.Problem = metier.CodeOf(err), err.Error()
 		if e, ok := errors.AsType[*metier.Error](err); ok && e.Hint != "" {
@@ -74,7 +78,7 @@ func summarize(ctx context.Context, root, id string) Summary {
 		return fail(err)
 	}
 	s = Summary{ID: id, Status: st.Status, Code: st.Code, Model: st.Model, StartedAt: st.StartedAt, UpdatedAt: st.UpdatedAt, Turns: st.Turns,
-		Tokens: st.Tokens, CostUSD: st.CostUSD, Questions: len(st.Questions)}
+		Tokens: st.Tokens, CostUSD: st.CostUSD, Questions: len(st.Questions), started: s.started}
 	if !st.over() && !held(f.dir) {
 		s.Status = StatusInterrupted
 	}

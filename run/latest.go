@@ -1,0 +1,197 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"metier"
+	"metier/internal/jsonl"
+	"metier/record"
+)
+
+// latest is what users write for a run instead of its ID. Which run it is depends on the command:
+// Find takes the run that started last, FindAgent the run of an agent that changed last, and
+// FindWaiting the run that asked last. Only the logs count, because any program can change the time
+// of a file. A run whose log cannot be read counts too, so that a damaged run is reported and an
+// older one does not take its place.
+const latest = "latest"
+
+// NewestFirst sorts runs by their start, as "latest" does: the first one is the run that [Find]
+// returns for it. Folders whose start is unknown come last.
+func NewestFirst(list []Summary) {
+	slices.SortStableFunc(list, func(x, y Summary) int {
+		return cmp.Or(y.started.Compare(x.started), strings.Compare(y.ID, x.ID))
+	})
+}
+
+// FindAgent is like [Find], except that "latest" is the run of an agent whose log has the newest
+// entry. It skips records of commands, such as `metier exec`, if there is a run of an agent.
+func FindAgent(ctx context.Context, root, what string) (string, string, error) {
+	if what != latest {
+		return Find(root, what)
+	}
+	return findNewest(ctx, root, Find, func(id string) time.Time {
+		s, at := changed(ctx, root, id)
+		if s.Status == StatusOpen || s.Status == StatusEnded {
+			return time.Time{}
+		}
+		return at
+	})
+}
+
+// FindWaiting is like [FindAgent], except that "latest" is the run whose open question was asked
+// last, if a run has one. A run whose log cannot be read is taken if it may have asked later.
+func FindWaiting(ctx context.Context, root, what string) (string, string, error) {
+	if what != latest {
+		return Find(root, what)
+	}
+	otherwise := func(root, what string) (string, string, error) { return FindAgent(ctx, root, what) }
+	return findNewest(ctx, root, otherwise, func(id string) time.Time { return asked(ctx, root, id) })
+}
+
+// findNewest returns the run with the newest time. If no run has one, it returns the result of
+// otherwise.
+func findNewest(ctx context.Context, root string, otherwise func(root, what string) (string, string, error), at func(id string) time.Time) (string, string, error) {
+	ids, err := runs(root)
+	if err != nil {
+		return "", "", err
+	}
+	if id := newestOf(ids, at); id != "" || ctx.Err() != nil {
+		return root, id, ctx.Err()
+	}
+	return otherwise(root, latest)
+}
+
+// newestOf returns the id with the newest time, or "" if none has a time. Of two with the same time
+// it returns the later id.
+func newestOf(ids []string, at func(id string) time.Time) string {
+	best, newest := "", time.Time{}
+	for _, id := range ids {
+		if t := at(id); !t.IsZero() && !t.Before(newest) {
+			best, newest = id, t
+		}
+	}
+	return best
+}
+
+// asked returns when a run's newest open question was asked, or the zero time if it has none.
+func asked(ctx context.Context, root, id string) (at time.Time) {
+	f, err := Look(root, id, nil)
+	if err != nil {
+		s := remains(root, id)
+		if s.over() && s.Status != StatusWaiting {
+			return at
+		}
+		return moment(s.UpdatedAt)
+	}
+	defer f.Close()
+	if st, err := f.State(ctx); err != nil || len(st.Questions) == 0 {
+		return at
+	}
+	r, err := Show(ctx, f)
+	if err != nil {
+		return at
+	}
+	for _, q := range r.Questions {
+		if t := moment(q.AskedAt); t.After(at) {
+			at = t
+		}
+	}
+	return at
+}
+
+// changed returns the state of the run in a folder, and the time of its newest entry.
+func changed(ctx context.Context, root, id string) (s State, at time.Time) {
+	f, err := Look(root, id, nil)
+	if err == nil {
+		defer f.Close()
+		s, err = f.State(ctx)
+	}
+	if err != nil {
+		s = remains(root, id)
+		return s, moment(s.UpdatedAt)
+	}
+	for en, err := range f.log.Read(ctx, max(s.Seq, 1)) {
+		if err == nil {
+			at = en.At
+		}
+	}
+	return s, at
+}
+
+// remains returns what is still known about a run whose log cannot be read: its checkpoint, if
+// there is one. Otherwise it has only the time in the ID, as an interrupted run. That time is in
+// seconds, and the end of the second is returned.
+func remains(root, id string) (s State) {
+	if r, err := os.OpenRoot(filepath.Join(root, id)); err == nil {
+		defer r.Close()
+		if b, err := readRegular(r, FileState); err == nil && json.Unmarshal(b, &s) == nil && !moment(s.StartedAt).IsZero() {
+			return s
+		}
+	}
+	const layout = "20060102-150405"
+	s = State{Status: StatusRunning}
+	if t, err := time.Parse(layout, id[:min(len(id), len(layout))]); err == nil {
+		s.StartedAt = stamp(t.Add(time.Second - 1))
+		s.UpdatedAt = s.StartedAt
+	}
+	return s
+}
+
+// startedAt returns the time of the first entry of a log, or what remains tells about it.
+func startedAt(root, id string) time.Time {
+	if t := firstEntry(filepath.Join(root, id)); !t.IsZero() {
+		return t
+	}
+	return moment(remains(root, id).StartedAt)
+}
+
+func firstEntry(dir string) (at time.Time) {
+	r, err := os.OpenRoot(dir)
+	if err != nil {
+		return at
+	}
+	defer r.Close()
+	if info, err := r.Lstat(FileLog); err != nil || !info.Mode().IsRegular() {
+		return at
+	}
+	f, err := r.Open(FileLog)
+	if err != nil {
+		return at
+	}
+	defer f.Close()
+	for line, err := range jsonl.Scan(f, 0, record.MaxLine) {
+		var en record.Entry
+		if err == nil && !line.Torn && json.Unmarshal(line.Bytes, &en) == nil {
+			at = en.At
+		}
+		break
+	}
+	return at
+}
+
+// moment parses a time in an artifact. As text, 5.1 seconds would be before 5 seconds.
+func moment(s string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// findLatest resolves "latest" for [Find].
+func findLatest(root string, ids []string) (string, string, error) {
+	if id := newestOf(ids, func(id string) time.Time { return startedAt(root, id) }); id != "" {
+		return root, id, nil
+	}
+	if len(ids) > 0 {
+		return "", "", wrong(metier.NotFound, CodeNotFound, root, "`metier runs list` shows all runs", "no run has its log, %s, any more", FileLog)
+	}
+	return "", "", wrong(metier.NotFound, CodeNotFound, root, "start one with `metier run`, or name the workspace of another one with Request.Workspace", "there is no run yet")
+}
