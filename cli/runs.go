@@ -152,15 +152,20 @@ func (a *app) runsListCommand() *cobra.Command {
 }
 
 func (a *app) listRuns(root string, list []run.Summary, limit int) error {
-	omitted := 0
+	omitted, problems := 0, 0
 	if limit > 0 && len(list) > limit {
 		omitted = len(list) - limit
+		for _, s := range list[limit:] {
+			if s.Problem != "" {
+				problems++
+			}
+		}
 		list = list[:limit]
 	}
 	if a.json {
 		doc := map[string]any{"runs": list}
 		if omitted > 0 {
-			doc["omitted"] = omitted
+			doc["omitted"], doc["omittedProblems"] = omitted, problems
 		}
 		return a.document(doc)
 	}
@@ -174,7 +179,11 @@ func (a *app) listRuns(root string, list []run.Summary, limit int) error {
 	}
 	t.print(a.Out, "")
 	if omitted > 0 {
-		fmt.Fprintf(a.Out, "%s more; --limit 0 lists all\n", plural.Thousands(int64(omitted)))
+		with := ""
+		if problems > 0 {
+			with = ", " + plural.Thousands(int64(problems)) + " with a problem"
+		}
+		fmt.Fprintf(a.Out, "%s more%s; --limit 0 lists all\n", plural.Thousands(int64(omitted)), with)
 	}
 	return nil
 }
