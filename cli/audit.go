@@ -99,7 +99,10 @@ func (a *app) showVerify(r run.VerifyReport) {
 	}
 	heads := "none: no head of this record is stored outside the workspace"
 	if r.HasHeads {
-		heads = plural.Of(r.Record.Heads, "head") + " stored outside the workspace"
+		heads = plural.Of(r.Record.Heads+r.Record.Beyond, "head") + " stored outside the workspace"
+	}
+	if n := r.Record.Beyond; n > 0 {
+		heads += fmt.Sprintf(", %d for missing entries", n)
 	}
 	t := table{}
 	t.add("run", r.ID)

@@ -44,7 +44,8 @@ type Report struct {
 	Name     string     `json:"name,omitempty"`
 	Entries  uint64     `json:"entries"`
 	Head     Head       `json:"head"`
-	Heads    int        `json:"heads"` // noted heads that were compared; 0: nothing vouches for the tail
+	Heads    int        `json:"heads"`                 // noted heads that were compared; 0: nothing vouches for the tail
+	Beyond   int        `json:"headsBeyond,omitempty"` // noted heads of entries after the end of the log
 	Blobs    BlobReport `json:"blobs"`
 	Problems []Problem  `json:"problems"`
 	More     int        `json:"moreProblems,omitempty"` // past the first 1,000
@@ -305,6 +306,11 @@ func (v *verifier) finish(torn error) error {
 	}
 	if v.heads.newest.Seq > seq {
 		v.r.fault(seq+1, lost(v.heads.newest, seq))
+	}
+	for noted := range v.heads.sure {
+		if noted > seq {
+			v.r.Beyond++
+		}
 	}
 	switch {
 	case v.want.Seq > seq:

@@ -21,7 +21,7 @@ type VerifyReport struct {
 	OK        bool              `json:"ok"`
 	Head      record.Head       `json:"head"`
 	Record    record.Report     `json:"record"`
-	HasHeads  bool              `json:"witnessed"` // heads of this log are kept elsewhere
+	HasHeads  bool              `json:"witnessed"` // heads of this log are kept elsewhere, also if they are of entries that it lacks
 	Artifacts map[string]string `json:"artifacts"` // file → equal, stale, missing, differs, unknown
 	Problems  []Problem         `json:"problems"`
 	Warnings  []Problem         `json:"warnings"`
@@ -95,7 +95,7 @@ func (f *Folder) verifyLog(ctx context.Context) (VerifyReport, error) {
 	if err != nil {
 		return r, err
 	}
-	r.Record, r.Head, r.HasHeads = rec, rec.Head, rec.Heads > 0
+	r.Record, r.Head, r.HasHeads = rec, rec.Head, rec.Heads+rec.Beyond > 0
 	for _, p := range rec.Problems {
 		r.Problems = append(r.Problems, Problem{Code: string(p.Code), Seq: p.Seq, Detail: p.Detail})
 	}
