@@ -308,7 +308,7 @@ func (s *Session) consented(st *State, call string, cs []policy.Consent) []event
 		if by == "" {
 			by = s.cfg.By
 		}
-		out = append(out, event.ApprovalAnswered{ID: c.Question.ID, Call: call, Binds: c.Question.Binds, Allow: true, Scope: scopeOnce, By: by})
+		out = append(out, event.ApprovalAnswered{ID: c.Question.ID, Call: call, Binds: c.Question.Binds, Allow: true, Scope: scopeOnce, By: by, Surface: c.Answer.Surface})
 	}
 	return out
 }

@@ -324,7 +324,7 @@ func (s *Session) Answer(ctx context.Context, call string, a policy.Answer) erro
 		if !slices.Contains(c.Question.Scopes, a.Scope) {
 			return nil, &Error{Op: "answer", Kind: Invalid, Code: "scope_unknown", Err: fmt.Errorf("the question can be answered for %q, not for %q", c.Question.Scopes, a.Scope)}
 		}
-		out := []event.Event{event.ApprovalAnswered{ID: a.Question, Call: call, Binds: c.Question.Binds, Allow: a.Allow, Scope: a.Scope, By: a.By}}
+		out := []event.Event{event.ApprovalAnswered{ID: a.Question, Call: call, Binds: c.Question.Binds, Allow: a.Allow, Scope: a.Scope, By: a.By, Surface: a.Surface}}
 		if a.Allow {
 			return out, nil
 		}

@@ -151,7 +151,7 @@ func (a *app) answer(ctx context.Context, f answerFlags, what string, allow bool
 	if err != nil {
 		return err
 	}
-	q, ans, err := a.engine().Answer(ctx, root, id, engine.AnswerRequest{Question: f.question, Allow: allow, Scope: f.scope})
+	q, ans, err := a.engine().Answer(ctx, root, id, engine.AnswerRequest{Question: f.question, Allow: allow, Scope: f.scope, Surface: surface})
 	if err != nil {
 		dir := filepath.Join(root, id)
 		return a.resumable(id, dir, a.nextStep(id, dir, err))

@@ -43,6 +43,7 @@ func (a *app) showRun(dir string, r run.Report) {
 	a.section("scripts", scriptRows(r))
 	a.section("denied or asked", refusalRows(r))
 	a.section("files written", a.fileRows(r))
+	a.section("answers", answerRows(r))
 	a.showPendings(dir, r)
 	rows := childRows(r)
 	a.section("subagents", rows)
@@ -161,6 +162,25 @@ func (a *app) fileRows(r run.Report) (rows [][]string) {
 			change = before + " → " + a.short(f.After)
 		}
 		rows = append(rows, []string{f.Path, f.Tool, change})
+	}
+	return rows
+}
+
+// answerRows lists the answers to questions. Without a text, the call was allowed before it was
+// asked.
+func answerRows(r run.Report) (rows [][]string) {
+	for _, q := range r.Asked {
+		asks, _ := engine.Coverage(run.Text(q.Text))
+		if run.Text(q.Text) == "null" {
+			asks = "allowed in advance"
+		}
+		on := asks + " [" + q.Call + "]"
+		switch {
+		case q.Answer != nil:
+			rows = append(rows, []string{yesNo(q.Answer.Allow), q.Answer.Scope, "by " + q.Answer.By, q.Answer.Surface, localTime(q.Answer.At), on})
+		case q.Expired:
+			rows = append(rows, []string{"expired", "", "", "", "", on})
+		}
 	}
 	return rows
 }

@@ -19,6 +19,7 @@ type AnswerRequest struct {
 	Question string // ID of the question or of its call; "": the only one that is open
 	Allow    bool
 	Scope    string // once, session, or always; "": once
+	Surface  string // what the user answers with, such as "cli"; "": "engine"
 }
 
 // Answer records an answer in the run with this id below root, under the run's lock.
@@ -67,7 +68,7 @@ func (e *Engine) answerIn(ctx context.Context, folder *run.Folder, a AnswerReque
 		return q, ans, &metier.Error{Op: "answer", Path: folder.Dir(), Kind: metier.Drift, Code: "question_unreadable", Hint: "'metier audit verify " + folder.ID() + "' shows what changed; answer no, or start a new run",
 			Err: fmt.Errorf("the record no longer contains the text of question %s, so it cannot be answered with yes", q.ID)}
 	}
-	ans = policy.Answer{Question: q.ID, Allow: a.Allow, Scope: a.Scope, By: e.Principal()}
+	ans = policy.Answer{Question: q.ID, Allow: a.Allow, Scope: a.Scope, By: e.Principal(), Surface: cmp.Or(a.Surface, "engine")}
 	if err := s.Answer(ctx, q.Call, ans); err != nil {
 		return q, ans, err
 	}

@@ -25,6 +25,9 @@ func (r *Run) noteApprovals() {
 	}
 }
 
+// fromFile is the surface of answers that were given before, for every run.
+const fromFile = "approvals.json"
+
 // permanentApprovals returns the current permanent approvals. If the file cannot be read, there are
 // none.
 func (e *Engine) permanentApprovals() map[string]policy.Answer {
@@ -34,7 +37,7 @@ func (e *Engine) permanentApprovals() map[string]policy.Answer {
 	}
 	out := make(map[string]policy.Answer, len(list))
 	for _, p := range list {
-		out[p.Binds] = policy.Answer{Question: p.ID, Allow: true, Scope: policy.ScopeAlways, By: p.By}
+		out[p.Binds] = policy.Answer{Question: p.ID, Allow: true, Scope: policy.ScopeAlways, By: p.By, Surface: fromFile}
 	}
 	return out
 }
@@ -51,7 +54,7 @@ func (r *Run) settle(ctx context.Context) error {
 		if q.ID == "" || !ok {
 			continue
 		}
-		if err := r.session.Answer(ctx, id, policy.Answer{Question: q.ID, Allow: true, Scope: policy.ScopeOnce, By: ans.By}); err != nil {
+		if err := r.session.Answer(ctx, id, policy.Answer{Question: q.ID, Allow: true, Scope: policy.ScopeOnce, By: ans.By, Surface: ans.Surface}); err != nil {
 			return err
 		}
 	}

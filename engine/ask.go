@@ -30,7 +30,7 @@ func (r *Run) ask(ctx context.Context, q agent.Question) (policy.Answer, error) 
 	}
 	q.Text = run.Text(p.Text)
 	ans, err := r.hooks.Ask(ctx, Question{Question: q, Subagent: Asker(p), Args: p.Args})
-	ans.By = cmp.Or(ans.By, r.e.Principal())
+	ans.By, ans.Surface = cmp.Or(ans.By, r.e.Principal()), cmp.Or(ans.Surface, r.from)
 	if err != nil || !ans.Allow || ans.Scope != policy.ScopeAlways || !slices.Contains(q.Scopes, ans.Scope) {
 		return ans, err // the session refuses a scope that the question does not have
 	}

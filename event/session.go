@@ -108,6 +108,9 @@ type ApprovalAnswered struct {
 	Allow bool   `json:"allow"`
 	Scope string `json:"scope"`
 	By    string `json:"by"`
+	// Surface is where the answer was given, such as "cli". It is "" if no user was asked, and in
+	// older records.
+	Surface string `json:"surface,omitempty"`
 }
 
 // ApprovalExpired ends a question that was not answered.

@@ -236,6 +236,7 @@ type Answer struct {
 	Allow    bool
 	Scope    string // once, session, always
 	By       string
+	Surface  string // where it was given, such as "cli"; "": no user was asked
 }
 
 // Decision is Decide's verdict. Code is one of the reason codes in codes.go and

@@ -110,6 +110,7 @@ func Show(ctx context.Context, f *Folder) (Report, error) {
 		return Report{}, err
 	}
 	r := p.report()
+	r.Asked = p.questions()
 	if p.c.err != nil {
 		return r, p.c.err
 	}

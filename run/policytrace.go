@@ -232,6 +232,9 @@ type Answer struct {
 	Scope string `json:"scope"`
 	By    string `json:"by"`
 	At    string `json:"at"`
+	// Surface is where the answer was given, such as "cli". It is "" if no user was asked, and in
+	// older records.
+	Surface string `json:"surface,omitempty"`
 }
 
 var verdicts = map[policy.Outcome]string{policy.Allow: "allowed", policy.Warn: "warned", policy.Deny: "denied", policy.Ask: "asked"}
@@ -274,7 +277,7 @@ func (p *projector) questions() []Question {
 				out = append(out, Question{ID: e.ID, Call: e.Call, Code: policy.CodeAnswered, Binds: e.Binds, Scopes: []string{e.Scope}, AskedAt: stamp(f.At), Text: json.RawMessage("null")})
 				q = &out[len(out)-1]
 			}
-			q.Answer = &Answer{e.Allow, e.Scope, e.By, stamp(f.At)}
+			q.Answer = &Answer{e.Allow, e.Scope, e.By, stamp(f.At), e.Surface}
 		case event.ApprovalExpired:
 			if q := open(e.Call, e.ID); q != nil {
 				q.Expired = true

@@ -42,6 +42,9 @@ type Report struct {
 	Problems    []Problem       `json:"problems"`
 	Notices     []Notice        `json:"notices,omitempty"`
 	Head        record.Head     `json:"head"`
+	// Asked are all questions with their answers. It is in the output of `runs show` only:
+	// run-report.json does not have it, and policy-trace.json has the same list.
+	Asked []Question `json:"questions,omitzero"`
 }
 
 // CatalogReport counts the skills shown in the last catalog.

@@ -178,7 +178,7 @@ func answer(u *user, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id := r.PathValue("id")
-	if _, _, err := u.engine.Answer(r.Context(), u.records, id, engine.AnswerRequest{Allow: body.Allow, Scope: policy.ScopeOnce}); err != nil {
+	if _, _, err := u.engine.Answer(r.Context(), u.records, id, engine.AnswerRequest{Allow: body.Allow, Scope: policy.ScopeOnce, Surface: "http"}); err != nil {
 		return err
 	}
 	return u.drive(w, id, func(ctx context.Context) (*engine.Run, error) {

@@ -50,7 +50,7 @@ func (s *Server) consented(ctx context.Context, c *client, req *mcp.CallToolRequ
 		return o, err
 	case answered != nil && answered.Binds == need.Question.Binds:
 		allow, scope := answerOf(req.Params.InputResponses["approval"], need.Question)
-		if err := c.session.Answer(ctx, call.ID, policy.Answer{Question: need.Question.ID, Allow: allow, Scope: scope, By: principal(req)}); err != nil {
+		if err := c.session.Answer(ctx, call.ID, policy.Answer{Question: need.Question.ID, Allow: allow, Scope: scope, By: principal(req), Surface: "mcp"}); err != nil {
 			return o, err
 		}
 		return c.session.Call(ctx, call)
