@@ -274,7 +274,7 @@ func (s *Session) decide(ctx context.Context, c Call, f Facts, why string) (clai
 		r.Active, r.Told, r.Slots = st.subjects(), s.told(st), st.Slots
 		d := s.answered(r, st.answers(c.ID))
 		rec := event.PolicyDecided{Call: c.ID, Tool: r.Tool, Actor: r.Actor, Effect: r.Effect, Outcome: d.Outcome, Code: d.Code,
-			Rule: d.Rule, Risk: d.Risk, Args: args, Active: cl.active, Slots: st.Slots, Stage: "call", Profile: r.Profile}
+			Rule: d.Rule, Risk: d.Risk, Args: args, Active: cl.active, Slots: st.Slots, Stage: "call", Profile: r.Profile, Fault: d.Fault}
 		if r.Skill != nil {
 			rec.Skill = r.Skill.ID
 		}

@@ -141,10 +141,11 @@ func set(s *string) string {
 	return *s
 }
 
-// refusalRows lists the decisions other than a plain yes.
+// refusalRows lists the decisions other than a plain yes. Scripts that could not run are listed
+// with the scripts.
 func refusalRows(r run.Report) (rows [][]string) {
 	for _, d := range r.Decisions {
-		if d.Decision != "allowed" {
+		if d.Decision != "allowed" && d.Decision != "failed" {
 			rows = append(rows, []string{fmt.Sprintf("#%d", d.Seq), d.Decision, d.Tool, d.Code, d.Rule, strings.Join(d.Risk, ", ")})
 		}
 	}

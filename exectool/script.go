@@ -158,6 +158,8 @@ func (t scriptTool) Facts(ctx context.Context, s *metier.Session, raw json.RawMe
 	r := policy.Request{Effect: policy.SideEffect, Skill: &sub, Entry: p.entry(), Runtime: p.command.Runtime, Programs: p.command.Programs(), Level: p.level.String(), Host: p.host, Network: networkText(hosts, public), Hosts: hosts}
 	if p.broken != nil {
 		r.Broken, r.BrokenWhy = metier.CodeOf(p.broken), worded(p.broken)
+		kind := metier.KindOf(p.broken)
+		r.Fault = kind != metier.Denied && kind != metier.Drift // a changed file is refused
 	}
 	return metier.Facts{Request: r}, nil
 }

@@ -212,6 +212,9 @@ type Request struct {
 	// after the grant of the script, so that a script without a grant reveals nothing,
 	// and before any question.
 	Broken, BrokenWhy string
+	// Fault is set if Broken is a failure of the script or the host, such as a missing interpreter,
+	// and not a refusal.
+	Fault bool
 }
 
 // Question is what has to be answered before a call may happen. Binds is a
@@ -242,11 +245,13 @@ type Answer struct {
 // Decision is Decide's verdict. Code is one of the reason codes in codes.go and
 // modes.go; Rule names the grant or setting that decided.
 type Decision struct {
-	Outcome  Outcome   `json:"outcome"`
-	Code     string    `json:"code"`
-	Rule     string    `json:"rule,omitempty"`
-	Reason   string    `json:"reason,omitempty"`
-	Risk     []string  `json:"risk,omitempty"`
+	Outcome Outcome  `json:"outcome"`
+	Code    string   `json:"code"`
+	Rule    string   `json:"rule,omitempty"`
+	Reason  string   `json:"reason,omitempty"`
+	Risk    []string `json:"risk,omitempty"`
+	// Fault reports that the call cannot succeed, but that no rule denies it. The Outcome is Deny.
+	Fault    bool      `json:"fault,omitempty"`
 	Question *Question `json:"question,omitempty"`
 	// Consents lists the questions that were answered with yes before the call, in
 	// order. It is set only if the call may proceed.

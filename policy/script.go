@@ -38,7 +38,7 @@ func judgeScript(g *Grants, r Request) (Decision, bool) {
 		if why == "" {
 			why = "the script cannot run"
 		}
-		return deny(r.Broken, "script", why)
+		return Decision{Outcome: Deny, Code: r.Broken, Rule: "script", Reason: why, Fault: r.Fault}, true
 	case r.Entry == "" || r.Skill == nil || r.Skill.Tree == "":
 		return deny(CodeInvalidCall, "facts", "the call states no script, no skill or no tree of it")
 	}

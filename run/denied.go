@@ -8,8 +8,8 @@ import (
 )
 
 // Denied counts the calls that were denied by policy rules or by the user's answer to a question.
-// It includes those of subagents that ended. Malformed calls are errors of the model and are not
-// counted.
+// It includes those of subagents that ended. Malformed calls are errors of the model, and scripts
+// that cannot run are failures. Neither is counted.
 func Denied(events iter.Seq[event.Event]) []event.Denial {
 	out := []event.Denial{}
 	tools, counted := map[string]string{}, map[string]bool{}
@@ -32,7 +32,7 @@ func Denied(events iter.Seq[event.Event]) []event.Denial {
 		switch e := e.(type) {
 		case event.PolicyDecided:
 			tools[e.Call] = e.Tool
-			if e.Outcome == policy.Deny && e.Stage == "call" && e.Code != policy.CodeInvalidCall {
+			if e.Outcome == policy.Deny && e.Stage == "call" && e.Code != policy.CodeInvalidCall && !e.Fault {
 				one(e.Call, e.Code)
 			}
 		case event.ApprovalAnswered:
