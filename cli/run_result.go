@@ -259,7 +259,7 @@ func (a *app) hintOf(r result) string {
 			return "start Ollama with: ollama serve; then continue with: " + again
 		}
 		return "check the network, the proxy, and the base URL; then continue with: " + again
-	case "script_ended", "script_failed":
+	case "script_ended", "script_turn_failed":
 		return "the recorded turns do not match this run; fix the script, or continue with a model: " + again + " --model provider:name"
 	case "turn_limit":
 		return "allow more turns: " + again + " --max-turns N"

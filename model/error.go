@@ -26,7 +26,7 @@ const (
 	CodeRefused         Code = "model_refused"          // the provider blocked the prompt
 	CodeCanceled        Code = "model_canceled"         // the caller's context ended; Err is its cause
 	CodeScriptEnded     Code = "script_ended"           // a scripted model has no turn left
-	CodeScriptFailed    Code = "script_failed"          // a scripted turn could not be computed
+	CodeScriptFailed    Code = "script_turn_failed"     // a scripted turn could not be computed
 )
 
 // Error is a failed model call. It never holds a key, a header or request content.

@@ -55,7 +55,7 @@ var models = []Code{
 	{"script_unreadable", "invalid", "The scripted-model file could not be read.", "Specify the path to a file that contains turns."},
 	{"script_invalid", "invalid", "The scripted-model file is invalid.", "Fix the line that the message names."},
 	{"script_ended", "", "The scripted model has no more turns.", "Add a turn."},
-	{"script_failed", "", "A turn of the scripted model could not be evaluated.", "Fix the script."},
+	{"script_turn_failed", "", "A turn of the scripted model could not be evaluated.", "Fix the turn."},
 }
 
 var protocol = []Code{
