@@ -13,6 +13,7 @@ import (
 	"metier/internal/plural"
 	"metier/model"
 	"metier/run"
+	"metier/sandbox"
 )
 
 // showRun prints the page of one run.
@@ -123,6 +124,8 @@ func ending(x run.Script) string {
 	switch {
 	case x.Error != nil:
 		return x.Error.Code
+	case x.Limit != nil && *x.Limit == sandbox.LimitCancelled:
+		return "interrupted"
 	case x.Limit != nil:
 		return "limit " + *x.Limit
 	case x.Signal != nil:

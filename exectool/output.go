@@ -95,12 +95,15 @@ func reply(x *metier.ToolContext, e event.Execution, digest string, r sandbox.Re
 
 // The codes of a program that ran but failed.
 const (
-	codeFailed = "script_failed" // it exited with another code than 0, or a signal ended it
-	codeLimit  = "script_limit"  // it ran into a limit
+	codeFailed  = "script_failed" // it exited with another code than 0, or a signal ended it
+	codeLimit   = "script_limit"  // it ran into a limit
+	codeStopped = "cancelled"     // the caller stopped it
 )
 
 func endCode(r sandbox.Result) string {
 	switch {
+	case r.Limit == sandbox.LimitCancelled:
+		return codeStopped
 	case r.Limit != "":
 		return codeLimit
 	case r.Signal != "" || r.Exit != 0:
@@ -128,6 +131,8 @@ func ending(r sandbox.Result) string {
 		for _, q := range r.Quarantined {
 			fmt.Fprintf(&b, "Ended: %s.\n", Quarantined(q).text())
 		}
+	case r.Limit == sandbox.LimitCancelled:
+		b.WriteString("Interrupted before it ended.\n")
 	case r.Limit != "":
 		fmt.Fprintf(&b, "Ended at a limit: %s.\n", r.Limit)
 	case r.Signal != "":

@@ -19,7 +19,7 @@ var runs = []Code{
 	{"run_failed", "unavailable", "The run failed.", "Read the answer and the record."},
 	{"run_cancelled", "conflict", "The run was canceled.", ""},
 	{"run_denied", "denied", "The run ended because a call was denied.", "Allow the call."},
-	{"cancelled", "", "The run was canceled.", "Resume it."},
+	{"cancelled", "", "The run, or a call in it, was canceled or interrupted.", "Resume the run."},
 	{"denied", "", "The run ended because a call was denied.", "Allow the call."},
 	{"turn_limit", "", "The run used all of its turns.", "Resume it with more turns."},
 	{"call_limit", "", "The model made more calls in one turn than the limit allows.", ""},
