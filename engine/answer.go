@@ -68,6 +68,11 @@ func (e *Engine) answerIn(ctx context.Context, folder *run.Folder, a AnswerReque
 		return q, ans, &metier.Error{Op: "answer", Path: folder.Dir(), Kind: metier.Drift, Code: "question_unreadable", Hint: "'metier audit verify " + folder.ID() + "' shows what changed; answer no, or start a new run",
 			Err: fmt.Errorf("the record no longer contains the text of question %s, so it cannot be answered with yes", q.ID)}
 	}
+	if a.Allow {
+		if err := e.stillAsked(ctx, folder, q); err != nil {
+			return q, ans, err
+		}
+	}
 	ans = policy.Answer{Question: q.ID, Allow: a.Allow, Scope: a.Scope, By: e.Principal(), Surface: cmp.Or(a.Surface, "engine")}
 	if err := s.Answer(ctx, q.Call, ans); err != nil {
 		return q, ans, err
@@ -82,6 +87,30 @@ func (e *Engine) answerIn(ctx context.Context, folder *run.Folder, a AnswerReque
 		}
 	}
 	return q, ans, nil
+}
+
+// stillAsked returns an error if the skill that a question covers has changed on disk since: a yes
+// would cover the files that were shown, and these no longer run. Skills outside the run's roots,
+// such as those of servers, are checked only when they are used.
+func (e *Engine) stillAsked(ctx context.Context, folder *run.Folder, q run.Pending) error {
+	covers := coveredOf(run.Text(q.Text))
+	tree, skill := covers["tree"], covers["skill"]
+	_, id, ok := strings.Cut(strings.TrimSuffix(skill, ")"), " (")
+	if tree == "" || !ok {
+		return nil
+	}
+	now, note, err := e.skillsNow(ctx, folder, nil)
+	if err != nil || now == nil {
+		e.note("skill_unchecked", "the files of the skill were not compared with the question; they are compared when the run continues: %s", cmp.Or(note, fmt.Sprint(err)))
+		return nil
+	}
+	_, is, err := now(id)
+	if err != nil || is == "" || is == tree {
+		return nil
+	}
+	return &metier.Error{Op: "answer", Skill: id, Kind: metier.Drift, Code: CodeDrift,
+		Hint: "restore the files, answer no, or resume the run with ResumeOptions.OnDrift reload, so that it asks about the current files",
+		Err:  fmt.Errorf("the skill has changed since question %s was asked: its tree was %s, is %s", q.ID, tree, is)}
 }
 
 // gone reports whether recorded content was erased or altered.
