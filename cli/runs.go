@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -126,6 +127,8 @@ func (a *app) runsListCommand() *cobra.Command {
 	var place runPlace
 	var limit int
 	c := &cobra.Command{Use: "list", Short: "List the runs, newest first",
+		Long: `List the runs with their status, the skills that were loaded, and the start of the
+task. On a terminal, the task is cut to fit the width.`,
 		Example: "  metier runs list\n  metier runs list --limit 10 --json", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if limit < 0 {
@@ -173,10 +176,11 @@ func (a *app) listRuns(root string, list []run.Summary, limit int) error {
 		_, err := fmt.Fprintf(a.Out, "no runs in %s\n", oneLine(root))
 		return err
 	}
-	t := table{heads: []string{"RUN", "STATUS", "MODEL", "TURNS", "TOKENS", "COST", "STARTED", "PROBLEM"}, right: []int{3, 4, 5}}
+	t := table{heads: []string{"RUN", "STATUS", "MODEL", "TURNS", "TOKENS", "COST", "STARTED", "SKILLS", "TASK", "PROBLEM"}, right: []int{3, 4, 5}}
 	for _, s := range list {
 		t.add(runRow(s)...)
 	}
+	t.fit(slices.Index(t.heads, "TASK"), a.columns())
 	t.print(a.Out, "")
 	if omitted > 0 {
 		with := ""
@@ -188,9 +192,12 @@ func (a *app) listRuns(root string, list []run.Summary, limit int) error {
 	return nil
 }
 
+// mostSkills is the maximum number of skills in a row of the list.
+const mostSkills = 3
+
 func runRow(s run.Summary) []string {
 	if s.Status == "" { // nothing of it could be read
-		return []string{cmp.Or(s.ID, "…"), "unreadable", "", "", "", "", "", s.Problem}
+		return []string{cmp.Or(s.ID, "…"), "unreadable", "", "", "", "", "", "", "", s.Problem}
 	}
 	status := s.Status
 	switch {
@@ -199,7 +206,11 @@ func runRow(s run.Summary) []string {
 	case s.Code != "":
 		status += " (" + s.Code + ")"
 	}
-	return []string{s.ID, status, s.Model, fmt.Sprint(s.Turns), plural.Thousands(s.Tokens.Total), dollars(s.CostUSD, false), localTime(s.StartedAt), s.Problem}
+	skills := strings.Join(s.Skills[:min(len(s.Skills), mostSkills)], ", ")
+	if more := len(s.Skills) - mostSkills; more > 0 {
+		skills += fmt.Sprintf(" and %d more", more)
+	}
+	return []string{s.ID, status, s.Model, fmt.Sprint(s.Turns), plural.Thousands(s.Tokens.Total), dollars(s.CostUSD, false), localTime(s.StartedAt), skills, s.Task, s.Problem}
 }
 
 func (a *app) runsShowCommand() *cobra.Command {

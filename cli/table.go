@@ -66,6 +66,26 @@ func (t *table) print(w io.Writer, indent string) {
 	}
 }
 
+// leastCell is the number of terminal columns that fit leaves for a cell.
+const leastCell = 20
+
+// fit cuts the cells of one column so that the row up to it fits the width of the terminal. A width
+// of 0 cuts nothing.
+func (t *table) fit(col, width int) {
+	if width == 0 {
+		return
+	}
+	used, _ := t.widths()
+	for _, w := range used[:col] {
+		if w > 0 {
+			width -= w + 2
+		}
+	}
+	for _, row := range t.rows {
+		row[col] = cutTo(row[col], max(width, leastCell))
+	}
+}
+
 // widths returns the width of each column, 0 for an empty one, and the index of the last nonempty
 // one.
 func (t *table) widths() (width []int, last int) {

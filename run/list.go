@@ -2,12 +2,18 @@ package run
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"metier"
+	"metier/event"
+	"metier/internal/distinct"
+	"metier/model"
+	"metier/record"
 )
 
 // Summary is one line of `runs list`. Problem is "" for a readable run. Otherwise it is the reason,
@@ -23,6 +29,8 @@ type Summary struct {
 	Tokens    Tokens   `json:"tokens"`
 	CostUSD   *float64 `json:"costUSD"`
 	Questions int      `json:"openQuestions"`
+	Task      string   `json:"task"`   // start of the first message, on one line
+	Skills    []string `json:"skills"` // names of the skills that were loaded
 	Problem   string   `json:"problem"`
 
 	started time.Time // for an unreadable run, from what is left of it
@@ -60,7 +68,7 @@ func List(ctx context.Context, root string) ([]Summary, error) {
 }
 
 func summarize(ctx context.Context, root, id string) Summary {
-	s := Summary{ID: id, started: startedAt(root, id)}
+	s := Summary{ID: id, Skills: []string{}, started: startedAt(root, id)}
 	fail := func(err error) Summary {
 		s.Code, s.Problem = metier.CodeOf(err), err.Error()
 		if e, ok := errors.AsType[*metier.Error](err); ok && e.Hint != "" {
@@ -78,7 +86,11 @@ func summarize(ctx context.Context, root, id string) Summary {
 		return fail(err)
 	}
 	s = Summary{ID: id, Status: st.Status, Code: st.Code, Model: st.Model, StartedAt: st.StartedAt, UpdatedAt: st.UpdatedAt, Turns: st.Turns,
-		Tokens: st.Tokens, CostUSD: st.CostUSD, Questions: len(st.Questions), started: s.started}
+		Tokens: st.Tokens, CostUSD: st.CostUSD, Questions: len(st.Questions), Task: f.task(ctx), Skills: s.Skills, started: s.started}
+	for _, a := range st.Activations {
+		s.Skills = append(s.Skills, a.Name)
+	}
+	s.Skills = distinct.Of(s.Skills)
 	if !st.over() && !held(f.dir) {
 		s.Status = StatusInterrupted
 	}
@@ -86,6 +98,38 @@ func summarize(ctx context.Context, root, id string) Summary {
 		s.Problem = p.Code + ": " + p.Detail
 	}
 	return s
+}
+
+// mostTask is the maximum number of characters of a task in a list.
+const mostTask = 200
+
+// task returns the start of the first message to the agent, on one line. It is "" if there is none,
+// or if its content is gone.
+func (f *Folder) task(ctx context.Context) string {
+	for en, err := range f.log.Read(ctx, 1) {
+		if err != nil {
+			return ""
+		}
+		if ev, err := event.Decode(en); err == nil {
+			if in, is := ev.(event.Input); is {
+				return f.firstLine(ctx, in.Content)
+			}
+		}
+	}
+	return ""
+}
+
+func (f *Folder) firstLine(ctx context.Context, content record.Ref) string {
+	b, err := f.blobs.Open(ctx, content)
+	var m model.Message
+	if err != nil || json.Unmarshal(b, &m) != nil {
+		return ""
+	}
+	text := []rune(strings.Join(strings.Fields(m.Text()), " "))
+	if len(text) > mostTask {
+		return strings.TrimRight(string(text[:mostTask-1]), " ") + "…"
+	}
+	return string(text)
 }
 
 // torn reports a tail that the next Open will truncate. While another process writes, an unfinished
