@@ -6,6 +6,7 @@ import "regexp"
 var flagOf = map[string]string{
 	"AnswerRequest.Question":         "--question",
 	"AnswerRequest.Scope":            "--scope",
+	"Hooks.Verbose":                  "--verbose",
 	"Request.Artifacts":              "--artifact-root",
 	"Request.Closed":                 "--token-file",
 	"Request.Browser.Endpoint":       "--browser-endpoint",
@@ -39,7 +40,7 @@ var flagOf = map[string]string{
 	"ResumeOptions.TrustRecord":      "--trust-record",
 }
 
-var fieldName = regexp.MustCompile(`\b(?:AnswerRequest|Request|ResumeOptions)(?:\.[A-Z][A-Za-z]*)+`)
+var fieldName = regexp.MustCompile(`\b(?:AnswerRequest|Hooks|Request|ResumeOptions)(?:\.[A-Z][A-Za-z]*)+`)
 
 // asFlags replaces the names of fields with those of their flags.
 func asFlags(text string) string {

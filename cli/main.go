@@ -49,6 +49,7 @@ type app struct {
 	env        config.Env
 	json       bool
 	completing bool // changes no file
+	verbose    bool // print each finding about a skill
 	now        func() time.Time
 	after      func(time.Duration) <-chan time.Time // waits before a model call is tried again; nil: time.After
 	exit       func(int)                            // of the second interrupt

@@ -102,6 +102,7 @@ run that was stopped or killed, use --resume. To continue a finished run, also u
 	fl.StringVar(&f.artifacts, "artifact-root", "", "folder for the record (default: .metier/runs in the workspace)")
 	fl.StringVar(&f.onDrift, "on-drift", "", "what to do on --resume if skills have changed: fail, warn, reload, or ignore")
 	fl.StringArrayVar(&f.failOn, "fail-on", nil, "condition that makes a finished run fail: denied (exit with 3 if calls were denied) (repeatable)")
+	fl.BoolVarP(&a.verbose, "verbose", "v", false, "print each warning about a skill, also of folders that the run does not name")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show what would run, without calling a model")
 	fl.StringVar(&f.onApproval, "on-approval", approvalDeny, "how to handle calls that need approval in batch mode: deny, or wait (leave the question open and exit with 7)")
 	fl.BoolVar(&f.park, "park", false, "")
@@ -227,7 +228,7 @@ func (a *app) follow(ctx context.Context, r *engine.Run, w *watcher) (out result
 
 // hooks connect a run with the terminal.
 func (a *app) hooks(w *watcher) engine.Hooks {
-	h := engine.Hooks{Notify: w.notice, Progress: w.observe, Child: w.child}
+	h := engine.Hooks{Notify: w.notice, Verbose: a.verbose, Progress: w.observe, Child: w.child}
 	if a.asks() {
 		h.Ask = func(ctx context.Context, q engine.Question) (policy.Answer, error) {
 			name := "the agent"

@@ -157,6 +157,9 @@ type Hooks struct {
 	Ask func(context.Context, Question) (policy.Answer, error)
 	// Notify receives notices of the run.
 	Notify func(Notice)
+	// Verbose sends a notice for each finding about a skill. Without it, skills outside the project
+	// that the run does not name are counted in one notice.
+	Verbose bool
 	// Progress receives the progress of the run.
 	Progress func(agent.Progress)
 	// Child returns a function that receives the progress of a subagent.

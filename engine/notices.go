@@ -15,6 +15,7 @@ import (
 	"metier/policy"
 	"metier/settings"
 	"metier/skillmd"
+	"metier/skillroots"
 )
 
 // known checks that every skill to preload exists and can be loaded.
@@ -46,8 +47,9 @@ func (r *Run) unloadable(name string, err error) error {
 	return err
 }
 
-// noteSkipped names the skills that exist but cannot be loaded. The user sees the first few
-// diagnostics. The record has all of them.
+// noteSkipped names the skills that exist but cannot be loaded, and those with a faulty name or
+// description. The user sees the first few diagnostics, and a count of the other folders' skills.
+// The record has all of them.
 func (r *Run) noteSkipped() {
 	for _, m := range r.snapshot.Mounts() {
 		for _, d := range m.Notes {
@@ -59,10 +61,51 @@ func (r *Run) noteSkipped() {
 			}
 		}
 	}
-	r.noteFound("left out ", func(d metier.Diagnostic) bool { return d.Severity == skillmd.Error })
-	r.noteFound("", func(d metier.Diagnostic) bool {
+	failed := func(d metier.Diagnostic) bool { return d.Severity == skillmd.Error }
+	faulty := func(d metier.Diagnostic) bool {
 		return d.Severity == skillmd.Warning && slices.Contains(namedFaults, d.Code)
-	})
+	}
+	concerns := r.concerns()
+	r.noteFound("left out ", func(d metier.Diagnostic) bool { return failed(d) && concerns(d.Path) })
+	r.noteFound("", func(d metier.Diagnostic) bool { return faulty(d) && concerns(d.Path) })
+	others, left := map[string]bool{}, map[string]bool{}
+	for _, d := range r.snapshot.Diagnostics() {
+		if (failed(d) || faulty(d)) && !concerns(d.Path) {
+			others[d.Path] = true
+			if failed(d) {
+				left[d.Path] = true
+			}
+		}
+	}
+	if len(others) > 0 {
+		r.note("skill_findings", "other skills with warnings or errors: %d, of which %d left out; 'metier list' shows them, and Hooks.Verbose prints each finding", len(others), len(left))
+	}
+}
+
+// concerns returns a function that reports whether the findings about a skill file are shown one by
+// one: if the run loads the skill, or if its folder is in the project or was named for the run. The
+// findings in other folders, such as those of the user, are the same in every run.
+func (r *Run) concerns() func(path string) bool {
+	called, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(r.launch.Prompt), "/"), " ")
+	names, files := append([]string{called}, r.launch.Skills...), map[string]bool{}
+	for _, name := range names {
+		if sk, err := r.snapshot.Find(name); err == nil {
+			files[sk.Head.Location] = true
+		}
+	}
+	return func(path string) bool {
+		folder := filepath.Base(filepath.Dir(path))
+		if r.hooks.Verbose || files[path] || slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, folder) }) {
+			return true
+		}
+		var of skillroots.Root
+		for _, root := range r.launch.Roots {
+			if rel, err := filepath.Rel(root.Path, path); err == nil && filepath.IsLocal(rel) && len(root.Path) > len(of.Path) {
+				of = root
+			}
+		}
+		return of.Path == "" || of.Named || of.Harness || of.Tier.Or() == policy.Project
+	}
 }
 
 // noteDenied reports denied skills that do not exist, which may be misspelled. The operator's

@@ -89,6 +89,7 @@ var records = []Code{
 	{"blob_erased", "", "A blob was erased.", ""},
 	{"result_missing", "", "One of the model's calls has no result.", ""},
 	{"result_repeated", "", "One of the model's calls has two results.", ""},
+	{"skill_findings", "", "Skills outside the project that the run does not name have warnings or errors.", "List them with 'metier list'."},
 	{"skill_unchecked", "", "The files of a skill could not be compared with a question, so they are compared when the run continues.", "Read the message."},
 	{"registry_unbound", "", "The record is from a release that did not record the registry, so the skills on disk are used.", ""},
 	{"list_truncated", "", "There are more runs than the list shows.", "Remove old runs."},
