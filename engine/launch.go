@@ -125,9 +125,9 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, sk
 		p.partial = p.partial || !whole
 	}
 	user := userGitConfig(e.Env)
-	var mounted []string // folders that tools can write
+	var mounted []string // folders elsewhere that tools can write
 	for _, m := range l.Mounts {
-		if m.Mode == "rw" {
+		if m.Mode == "rw" && !confine.Within(l.Workspace, m.Source) {
 			mounted = append(mounted, m.Source)
 		}
 	}
