@@ -1,6 +1,9 @@
 package cli
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+)
 
 // flagOf maps the field names in errors, hints, and notices of other packages to flags.
 var flagOf = map[string]string{
@@ -40,14 +43,21 @@ var flagOf = map[string]string{
 	"ResumeOptions.TrustRecord":      "--trust-record",
 }
 
-var fieldName = regexp.MustCompile(`\b(?:AnswerRequest|Hooks|Request|ResumeOptions)(?:\.[A-Z][A-Za-z]*)+`)
+// fieldName matches a field, and the values that follow it as in Request.Tools=default,bash.
+var fieldName = regexp.MustCompile(`\b(?:AnswerRequest|Hooks|Request|ResumeOptions)(?:\.[A-Z][A-Za-z]*)+(?:=\w+(?:,\w+)*)?`)
 
-// asFlags replaces the names of fields with those of their flags.
+// asFlags replaces the names of fields with those of their flags, and fields that have values with
+// one flag for each value.
 func asFlags(text string) string {
-	return fieldName.ReplaceAllStringFunc(text, func(field string) string {
-		if flag, ok := flagOf[field]; ok {
+	return fieldName.ReplaceAllStringFunc(text, func(found string) string {
+		field, values, set := strings.Cut(found, "=")
+		flag, ok := flagOf[field]
+		switch {
+		case !ok:
+			return found
+		case !set:
 			return flag
 		}
-		return field
+		return flag + " " + strings.Join(strings.Split(values, ","), " "+flag+" ")
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"metier"
 	"metier/agent"
+	"metier/agent/subagent"
 	"metier/event"
 	"metier/internal/nearest"
 	"metier/internal/plural"
@@ -108,6 +109,17 @@ func (r *Run) concerns() func(path string) bool {
 	}
 }
 
+// noteGrants reports grants that are missing, or that have no effect.
+func (r *Run) noteGrants() {
+	r.noteDenied()
+	r.noteUnusedScripts()
+	r.noteNoLoading()
+	r.noteNoPrograms()
+	r.noteHosts()
+	r.NoteReadOnly()
+	r.noteBrowser()
+}
+
 // noteDenied reports denied skills that do not exist, which may be misspelled. The operator's
 // configuration may deny skills that other workspaces have.
 func (r *Run) noteDenied() {
@@ -124,20 +136,47 @@ func (r *Run) noteDenied() {
 	}
 }
 
+// noteUnusedScripts reports that the request allows scripts that neither the model nor its subagents
+// have a tool to run.
+func (r *Run) noteUnusedScripts() {
+	l := r.launch
+	if slices.Contains(l.Tools, settings.ToolRunSkillScript) {
+		return
+	}
+	unused := l.Named
+	if l.Subagents.may() {
+		unused = slices.DeleteFunc(slices.Clone(unused), func(script string) bool {
+			return slices.ContainsFunc(l.Subagents.Profiles, func(p subagent.Profile) bool { return slices.Contains(p.Scripts, script) })
+		})
+	}
+	if len(unused) == 0 {
+		return
+	}
+	what := plural.Of(len(unused), "script") + " allowed, but "
+	switch {
+	case r.settings.NoScripts():
+		r.note("scripts_unused", "%sthe settings turn off scripts of skills; choose another profile with Request.Profile, or change the settings scripts and tool_script", what)
+	case l.Spec.Mode == agent.ModePlan:
+		r.note("scripts_unused", "%sRequest.Mode is %s, and its tools only read", what, agent.ModePlan)
+	default:
+		r.note("scripts_unused", "%sthe model has no tool to run scripts; to add it, use Request.Tools=%s,%s", what, ToolsDefault, settings.ToolRunSkillScript)
+	}
+}
+
 // noteNoLoading reports that the model may run scripts, but cannot load the skills that have them,
 // because the named tools replace the default ones.
 func (r *Run) noteNoLoading() {
 	l := r.launch
 	if slices.Contains(l.Tools, settings.ToolRunSkillScript) && !slices.Contains(l.Tools, settings.ToolLoadSkill) &&
 		slices.Contains(r.settings.Tools.Default, settings.ToolLoadSkill) && len(l.Skills) == 0 && len(r.snapshot.All()) > 0 {
-		r.note("no_skill_loading", "the model can use only %s, so it cannot load skills; to add the default tools, name %s in Request.Tools", strings.Join(l.Tools, ", "), ToolsDefault)
+		r.note("no_skill_loading", "the model can use only %s, so it cannot load skills; to add the default tools, use Request.Tools=%s", strings.Join(l.Tools, ", "), ToolsDefault)
 	}
 }
 
 // noteNoPrograms reports that a run in code mode cannot run code.
 func (r *Run) noteNoPrograms() {
 	if r.launch.Spec.Mode == agent.ModeCode && !slices.Contains(r.launch.Tools, settings.ToolBash) && !slices.Contains(r.launch.Tools, settings.ToolRunSkillScript) {
-		r.note("no_programs", "Request.Mode is code, but no tool runs programs; to let the model run commands, name %s and %s in Request.Tools", ToolsDefault, settings.ToolBash)
+		r.note("no_programs", "Request.Mode is code, but no tool runs programs; to let the model run commands, use Request.Tools=%s,%s", ToolsDefault, settings.ToolBash)
 	}
 }
 

@@ -55,6 +55,7 @@ func (e *Engine) Preview(ctx context.Context, p *Plan) (v Preview, err error) {
 	if err != nil {
 		return v, err
 	}
+	r.noteGrants()
 	if err := r.begin(ctx); err != nil {
 		return v, err
 	}
@@ -64,7 +65,7 @@ func (e *Engine) Preview(ctx context.Context, p *Plan) (v Preview, err error) {
 		return v, err
 	}
 	if p.model.Model == (unasked{}) {
-		e.note("no_model", "a run needs a model: %s", p.model.Note)
+		r.note("no_model", "a run needs a model: %s", p.model.Note)
 	}
 	l := p.launch
 	v = Preview{Phase: l.Phase, Model: l.Spec.Model, Scripted: p.model.Script != "", Mode: l.Spec.Mode, Workspace: l.Workspace, Batch: l.Batch, Policy: l.Policy, Roots: l.Roots,

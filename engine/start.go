@@ -88,12 +88,7 @@ func (r *Run) introduce(ctx context.Context) error {
 		return err
 	}
 	r.noteSkipped()
-	r.noteDenied()
-	r.noteNoLoading()
-	r.noteNoPrograms()
-	r.noteHosts()
-	r.NoteReadOnly()
-	r.noteBrowser()
+	r.noteGrants()
 	if err := r.begin(ctx); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ var requests = []Code{
 	{"schema_invalid", "invalid", "The schema for the final answer is not a valid JSON Schema (draft 2020-12).", "Fix the schema."},
 	{"slash_unknown", "invalid", "The task starts with /NAME, but no skill that users can call has that name.", "Use one of the names in the hint, or start the task with a different character."},
 	{"no_programs", "", "The run is in code mode, but no allowed tool runs programs.", "Also allow bash or run_skill_script."},
+	{"scripts_unused", "", "Scripts are allowed, but the model has no tool to run them.", "Also allow the default tools and run_skill_script."},
 	{"no_skill_loading", "", "The allowed tools run scripts but cannot load the skills that contain them.", "Also allow the default tools."},
 	{"tool_unknown", "invalid", "No tool or tool server has this name.", "Use one of the names in the hint."},
 	{"tool_invalid", "invalid", "A custom tool is nil or has an invalid schema.", "Check the error that metier.FuncTool returned."},
