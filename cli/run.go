@@ -81,7 +81,7 @@ run that was stopped or killed, use --resume. To continue a finished run, also u
 	fl.StringVar(&f.profile, "profile", "", "settings profile; see 'metier profile list'")
 	fl.StringArrayVar(&f.set, "set", nil, "change a setting: name=value (repeatable)")
 	fl.BoolVar(&f.noCatalog, "no-skill-catalog", false, "show the model only the loaded skills")
-	fl.StringArrayVar(&f.allowTools, "allow-tool", nil, "allow this tool; 'default' means the profile's tools (repeatable; default: the profile's tools)")
+	fl.StringArrayVar(&f.allowTools, "allow-tool", nil, "allow only the tools named with this flag; 'default' adds the profile's tools (repeatable; default: the profile's tools)")
 	fl.StringArrayVar(&f.mcpConfig, "mcp-config", nil, `file that lists MCP servers, {"mcpServers": …} (repeatable); their tools need --allow-tool mcp__SERVER__*`)
 	f.programFlags.add(fl)
 	f.browser.add(fl)

@@ -54,6 +54,9 @@ func (a *app) showDry(d dryPlan) {
 		fmt.Fprintf(a.Out, "           %s\n", s)
 	}
 	fmt.Fprintf(a.Out, "tools      %s\n", oneLine(orNone(d.Tools)))
+	if len(d.Replaced) > 0 {
+		fmt.Fprintf(a.Out, "           not allowed: the default tools %s; to add them, use --allow-tool %s\n", oneLine(strings.Join(d.Replaced, ", ")), engine.ToolsDefault)
+	}
 	a.showDrySubagents(d.Subagents)
 	if d.Policy != nil {
 		fmt.Fprintf(a.Out, "policy     %s\n", oneLine(d.Policy.Words()))
@@ -93,6 +96,7 @@ type dryPlan struct {
 	Dropped   int                      `json:"descriptionsDropped"`
 	Budget    int                      `json:"catalogBudget"` // in tokens; 0: none
 	Tools     []string                 `json:"tools"`         // as the model sees them
+	Replaced  []string                 `json:"replacedTools"` // default tools that are missing because others were named
 	Policy    *engine.LaunchPolicy     `json:"policy,omitempty"`
 	Subagents []engine.PreviewSubagent `json:"subagents"`         // that its model may begin
 	Sandbox   *probed                  `json:"sandbox,omitempty"` // where one of the tools runs programs
@@ -125,7 +129,7 @@ func estimate(r model.Request) int {
 func dryPlanOf(v engine.Preview) dryPlan {
 	cat := v.Catalog
 	d := dryPlan{Phase: v.Phase, Model: v.Model, Scripted: v.Scripted, Mode: v.Mode, Workspace: v.Workspace, Batch: v.Batch, Policy: v.Policy, Roots: v.Roots, Skills: []drySkill{}, Available: []string{},
-		Omitted: cat.Omitted, Cut: cat.Cut, Dropped: cat.Dropped, Budget: cat.Budget, Tools: []string{}, Subagents: v.Subagents, System: v.Request.System, Prompt: v.Prompt,
+		Omitted: cat.Omitted, Cut: cat.Cut, Dropped: cat.Dropped, Budget: cat.Budget, Tools: []string{}, Replaced: append([]string{}, v.Replaced...), Subagents: v.Subagents, System: v.Request.System, Prompt: v.Prompt,
 		Enforcing: v.Enforcing, Role: v.Role, Tokens: estimate(v.Request), Problems: diagnostics(v.Diagnostics)}
 	for _, act := range v.Active {
 		d.Skills = append(d.Skills, drySkill{act.Name, act.Path, act.Hash})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 
 	"metier"
@@ -35,6 +36,7 @@ type Preview struct {
 	Catalog     metier.Catalog
 	Subagents   []PreviewSubagent // that the model may start
 	Sandbox     *sandbox.Report   // nil: no tool runs programs
+	Replaced    []string          // default tools that are missing because others were named
 	Request     model.Request     // the first one
 	Diagnostics []metier.Diagnostic
 }
@@ -71,11 +73,20 @@ func (e *Engine) Preview(ctx context.Context, p *Plan) (v Preview, err error) {
 	v = Preview{Phase: l.Phase, Model: l.Spec.Model, Scripted: p.model.Script != "", Mode: l.Spec.Mode, Workspace: l.Workspace, Batch: l.Batch, Policy: l.Policy, Roots: l.Roots,
 		Prompt: l.Prompt, Role: l.PromptRole, Enforcing: r.grants().Mode, Active: r.session.State().Active, Catalog: r.session.Catalog(ctx), Subagents: r.previewSubagents(),
 		Request: req, Diagnostics: r.snapshot.Diagnostics()}
+	if v.Replaced, err = r.replaced(); err != nil {
+		return v, err
+	}
 	if r.sandbox != nil {
 		report := r.sandbox.Probe(ctx)
 		v.Sandbox = &report
 	}
 	return v, nil
+}
+
+// replaced returns the default tools that the run would have if no tools were named.
+func (r *Run) replaced() ([]string, error) {
+	defaults, err := grantedTools([]string{ToolsDefault}, nil, r.op, r.settings, r.launch.Spec.Mode)
+	return slices.DeleteFunc(defaults, func(name string) bool { return slices.Contains(r.launch.Tools, name) }), err
 }
 
 // PreviewSubagent is a profile that a run's model may start.
