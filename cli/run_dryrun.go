@@ -41,6 +41,9 @@ func (a *app) showDry(d dryPlan) {
 	}
 	fmt.Fprintf(a.Out, "model      %s\nmode       %s\nworkspace  %s\n", oneLine(model), d.Mode, oneLine(d.Workspace))
 	fmt.Fprintf(a.Out, "enforcing  %s; the task is %s\n", d.Enforcing, map[policy.Role]string{policy.DirectCommand: "a direct command", policy.Context: "context", policy.Quote: "a quote"}[d.Role])
+	for _, m := range d.Mounts {
+		fmt.Fprintf(a.Out, "mount      %s (%s): %s, from %s\n", oneLine(m.Target), m.Mode, oneLine(m.Name), oneLine(m.Source))
+	}
 	for _, r := range d.Roots {
 		fmt.Fprintf(a.Out, "root       %s (%s, %s)\n", oneLine(cmp.Or(r.Path, "embedded")), r.Label, r.Tier.Or())
 	}
@@ -49,7 +52,11 @@ func (a *app) showDry(d dryPlan) {
 		names = append(names, s.Name)
 	}
 	fmt.Fprintf(a.Out, "skills     %s\n", oneLine(orNone(names)))
-	fmt.Fprintf(a.Out, "catalog    %s\n", oneLine(orNone(d.Available)))
+	if d.unshown {
+		fmt.Fprintf(a.Out, "catalog    not shown to the model\n")
+	} else {
+		fmt.Fprintf(a.Out, "catalog    %s\n", oneLine(orNone(d.Available)))
+	}
 	if s := engine.Shortened(run.CatalogReport{Listed: len(d.Available), Omitted: d.Omitted, Cut: d.Cut, Dropped: d.Dropped, Budget: d.Budget}); s != "" {
 		fmt.Fprintf(a.Out, "           %s\n", s)
 	}
@@ -88,9 +95,12 @@ type dryPlan struct {
 	Mode      string                   `json:"mode"`
 	Workspace string                   `json:"workspace"`
 	Batch     bool                     `json:"batch"`
+	Mounts    []dryMount               `json:"mounts"`
 	Roots     []skillroots.Root        `json:"roots"`
-	Skills    []drySkill               `json:"skills"`    // preloaded
-	Available []string                 `json:"available"` // what the catalog tells the model of
+	Skills    []drySkill               `json:"skills"`       // preloaded
+	Available []string                 `json:"available"`    // skills in the catalog
+	Catalog   string                   `json:"catalog"`      // as the model sees it; "": it sees none
+	Place     string                   `json:"catalogPlace"` // of the catalog: in the description of a tool, or in the system prompt
 	Omitted   int                      `json:"omitted"`
 	Cut       int                      `json:"descriptionsCut"`
 	Dropped   int                      `json:"descriptionsDropped"`
@@ -106,6 +116,15 @@ type dryPlan struct {
 	Role      policy.Role              `json:"promptSlotRole"`  // of the prompt
 	Tokens    int                      `json:"estimatedTokens"` // of the first request, four bytes each
 	Problems  []metier.Diagnostic      `json:"diagnostics"`
+
+	unshown bool // the model is shown no catalog of the skills that exist
+}
+
+type dryMount struct {
+	Name   string `json:"name"`
+	Source string `json:"source"`
+	Target string `json:"target"`
+	Mode   string `json:"mode"`
 }
 
 type drySkill struct {
@@ -128,11 +147,23 @@ func estimate(r model.Request) int {
 
 func dryPlanOf(v engine.Preview) dryPlan {
 	cat := v.Catalog
-	d := dryPlan{Phase: v.Phase, Model: v.Model, Scripted: v.Scripted, Mode: v.Mode, Workspace: v.Workspace, Batch: v.Batch, Policy: v.Policy, Roots: v.Roots, Skills: []drySkill{}, Available: []string{},
+	d := dryPlan{Phase: v.Phase, Model: v.Model, Scripted: v.Scripted, Mode: v.Mode, Workspace: v.Workspace, Batch: v.Batch, Policy: v.Policy, Mounts: []dryMount{}, Roots: v.Roots, Skills: []drySkill{}, Available: []string{},
+		Catalog: cat.Text, Place: "none",
 		Omitted: cat.Omitted, Cut: cat.Cut, Dropped: cat.Dropped, Budget: cat.Budget, Tools: []string{}, Replaced: append([]string{}, v.Replaced...), Subagents: v.Subagents, System: v.Request.System, Prompt: v.Prompt,
 		Enforcing: v.Enforcing, Role: v.Role, Tokens: estimate(v.Request), Problems: diagnostics(v.Diagnostics)}
 	for _, act := range v.Active {
 		d.Skills = append(d.Skills, drySkill{act.Name, act.Path, act.Hash})
+	}
+	for _, m := range v.Mounts {
+		d.Mounts = append(d.Mounts, dryMount{m.Name, m.Source, m.Target, cmp.Or(m.Mode, "ro")})
+	}
+	switch {
+	case cat.InTool():
+		d.Place = "tool"
+	case cat.InSystem():
+		d.Place = "system"
+	default:
+		d.unshown, cat.Entries = len(cat.Entries) > 0, nil
 	}
 	for _, e := range cat.Entries {
 		d.Available = append(d.Available, e.Name)

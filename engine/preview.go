@@ -10,6 +10,7 @@ import (
 	"metier"
 	"metier/agent"
 	"metier/agent/subagent"
+	"metier/filetool"
 	"metier/mcp/host"
 	"metier/model"
 	"metier/policy"
@@ -27,6 +28,7 @@ type Preview struct {
 	Workspace string
 	Batch     bool
 	Policy    *LaunchPolicy
+	Mounts    []filetool.Mount
 	Roots     []skillroots.Root
 	Prompt    string
 	Role      policy.Role // of the prompt
@@ -70,7 +72,7 @@ func (e *Engine) Preview(ctx context.Context, p *Plan) (v Preview, err error) {
 		r.note("no_model", "a run needs a model: %s", p.model.Note)
 	}
 	l := p.launch
-	v = Preview{Phase: l.Phase, Model: l.Spec.Model, Scripted: p.model.Script != "", Mode: l.Spec.Mode, Workspace: l.Workspace, Batch: l.Batch, Policy: l.Policy, Roots: l.Roots,
+	v = Preview{Phase: l.Phase, Model: l.Spec.Model, Scripted: p.model.Script != "", Mode: l.Spec.Mode, Workspace: l.Workspace, Batch: l.Batch, Policy: l.Policy, Mounts: l.Mounts, Roots: l.Roots,
 		Prompt: l.Prompt, Role: l.PromptRole, Enforcing: r.grants().Mode, Active: r.session.State().Active, Catalog: r.session.Catalog(ctx), Subagents: r.previewSubagents(),
 		Request: req, Diagnostics: r.snapshot.Diagnostics()}
 	if v.Replaced, err = r.replaced(); err != nil {
