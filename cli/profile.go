@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -70,7 +69,8 @@ func profileHint(err error) error {
 		return err
 	}
 	names := settings.Profiles()
-	return wrong(e.Code, "profiles: "+strings.Join(names, ", "), "there is no profile %q%s", e.Value, nearest.Hint(e.Value, names))
+	from := strings.TrimSuffix(err.Error(), e.Error()) // what set it
+	return wrong(e.Code, "profiles: "+strings.Join(names, ", "), "%sthere is no profile %q%s", from, e.Value, nearest.Hint(e.Value, names))
 }
 
 // shown is one setting of `profile show`.
@@ -113,10 +113,12 @@ Settings that are not implemented yet are marked "no effect yet".`,
 			if err != nil {
 				return err
 			}
-			name = cmp.Or(name, a.env.Get("METIER_PROFILE"), op.Profile, settings.DefaultProfile)
 			_, origins, _, err := op.Resolve(a.env, name, ws, flags)
 			if err != nil {
 				return profileHint(err)
+			}
+			if name == "" {
+				name, _ = op.DefaultProfile(a.env)
 			}
 			return a.showProfile(name, origins)
 		}}

@@ -137,9 +137,9 @@ func (a *app) runMain(c *cobra.Command, f runFlags) error {
 	}
 	var plans []*engine.Plan
 	for _, q := range requests {
-		p, err := a.engine().Plan(ctx, q)
+		p, err := a.engine().Plan(ctx, q.Request)
 		if err != nil {
-			return err
+			return q.located(err)
 		}
 		plans = append(plans, p)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"metier"
 	"metier/agent"
 	"metier/config"
 	"metier/engine"
@@ -171,8 +172,47 @@ func (a *app) flagLayers(f runFlags, rf config.RunFile) ([]settings.Layer, error
 	return append(out, l), nil
 }
 
+// fileRequest is a request that a run file can be part of.
+type fileRequest struct {
+	engine.Request
+	keys map[string]string // fields that the run file sets, with the key and the file
+}
+
+// located adds the key of the run file that an error is about.
+func (q fileRequest) located(err error) error {
+	e, ok := errors.AsType[*metier.Error](err)
+	if !ok || q.keys[e.Field] == "" {
+		return err
+	}
+	with := *e
+	with.Field = "" // no flag set it
+	return fmt.Errorf("%s: %w", q.keys[e.Field], &with)
+}
+
+// fileKeys returns the fields that a phase or the run file sets rather than the flags asked.
+func fileKeys(asked runFlags, rf config.RunFile, ph config.Phase) map[string]string {
+	out := map[string]string{}
+	for _, k := range []struct {
+		field, key           string
+		inPhase, flag, whole bool
+	}{
+		{"Request.Model", "model", ph.Model != "", asked.model != "", rf.Model != ""},
+		{"Request.Profile", "profile", false, asked.profile != "", rf.Profile != ""},
+		{"Request.Tools", "allow_tools", ph.AllowTools != nil, len(asked.allowTools) > 0, rf.AllowTools != nil},
+		{"Request.Hosts", "allow_hosts", false, len(asked.hosts) > 0, rf.Hosts != nil},
+	} {
+		switch {
+		case k.inPhase:
+			out[k.field] = fmt.Sprintf("%s of phase %q in %s", k.key, ph.Name, asked.file)
+		case !k.flag && k.whole:
+			out[k.field] = k.key + " in " + asked.file
+		}
+	}
+	return out
+}
+
 // requests converts flags and the run file into one request per phase.
-func (a *app) requests(ctx context.Context, f runFlags) (_ []engine.Request, resultJSON string, err error) {
+func (a *app) requests(ctx context.Context, f runFlags) (_ []fileRequest, resultJSON string, err error) {
 	asked := f
 	rf, err := a.mergeFile(&f)
 	if err != nil {
@@ -184,13 +224,13 @@ func (a *app) requests(ctx context.Context, f runFlags) (_ []engine.Request, res
 	} else if asked.prompt != "" || asked.promptFile != "" || len(asked.skills) > 0 {
 		return nil, "", wrong("usage", "set prompt and skills in the phases of the run file", "--prompt, --prompt-file, and --skill cannot be combined with a run file that has phases")
 	}
-	var out []engine.Request
+	var out []fileRequest
 	for _, ph := range phases {
 		q, err := a.request(ctx, f, rf, ph)
 		if err != nil {
 			return nil, "", err
 		}
-		out = append(out, q)
+		out = append(out, fileRequest{q, fileKeys(asked, rf, ph)})
 	}
 	return out, f.resultJSON, nil
 }

@@ -4,7 +4,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -94,6 +93,34 @@ type Operator struct {
 	File
 	Layers   []settings.Layer // the settings of each file, weakest first
 	Policies []string         // policy files of all files; their rules add up
+
+	profileFile, modelFile string // the files that set Profile and Model
+}
+
+// DefaultModel returns the model of runs that name none, and what sets it. Both are "" if nothing
+// does.
+func (o Operator) DefaultModel(env Env) (id, from string) {
+	return first(env, "METIER_MODEL", o.Model, "model in "+o.modelFile)
+}
+
+// DefaultProfile returns the profile of requests that name none, and what sets it, or "" if nothing
+// does.
+func (o Operator) DefaultProfile(env Env) (name, from string) {
+	if name, from = first(env, "METIER_PROFILE", o.Profile, "profile in "+o.profileFile); name == "" {
+		name = settings.DefaultProfile
+	}
+	return name, from
+}
+
+// first returns the value of a variable, or else that of a file, with its origin.
+func first(env Env, variable, value, file string) (string, string) {
+	switch v := env.Get(variable); {
+	case v != "":
+		return v, variable
+	case value != "":
+		return value, file
+	}
+	return "", ""
 }
 
 // Load reads the operator's configuration files. A missing file is skipped, unless
@@ -128,6 +155,12 @@ func Load(env Env) (Operator, error) {
 		c.placeServers(p)
 		c.Browser.place(p)
 		c.Subagents.place(p)
+		if c.Profile != "" {
+			op.profileFile = p
+		}
+		if c.Model != "" {
+			op.modelFile = p
+		}
 		op.merge(c)
 		if len(c.Set) > 0 {
 			op.Layers = append(op.Layers, settings.Layer{Name: p, Operator: true, Values: c.Set})
@@ -222,8 +255,14 @@ func readYAML(path string, into any) (found bool, err error) {
 // metier.yaml, which can only narrow. It also returns the skills that metier.yaml
 // denies. An empty profile means METIER_PROFILE, the configured one, or default.
 func (o Operator) Resolve(env Env, profile, workspace string, more ...settings.Layer) (settings.Settings, settings.Origins, []string, error) {
-	name := cmp.Or(profile, env.Get("METIER_PROFILE"), o.Profile, "default")
+	name, from := profile, ""
+	if name == "" {
+		name, from = o.DefaultProfile(env)
+	}
 	layer, err := settings.Profile(name)
+	if err != nil && from != "" {
+		err = fmt.Errorf("%s: %w", from, err)
+	}
 	if err != nil {
 		return settings.Settings{}, nil, nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -119,7 +120,8 @@ func (e *Engine) resolve(ctx context.Context, q Request) (*Plan, error) {
 	}
 	set, origins, denied, err := op.Resolve(e.Env, q.Profile, ws, append([]settings.Layer{harnessLayer(q.Harnesses)}, q.Layers...)...)
 	if err != nil {
-		return nil, settingsFault(err)
+		err = settingsFault(err)
+		return nil, ofField(err, "Request.Profile", q.Profile != "" && metier.CodeOf(err) == settings.CodeProfile)
 	}
 	l := Launch{Workspace: ws, Cwd: q.Cwd, Mounts: q.Mounts, Skills: distinct.Of(q.Skills), Phase: q.Phase,
 		Denied: slices.Concat(op.Deny, q.Deny, denied), Settings: values(origins), Operator: set.OperatorValues(), Closed: e.Env.Paths(q.Closed)}
@@ -145,14 +147,20 @@ func (e *Engine) planArtifacts(p *Plan, q Request) (err error) {
 
 // planModel chooses and opens the model.
 func (e *Engine) planModel(ctx context.Context, p *Plan, q Request) (err error) {
-	want := []string{q.Model, e.Env.Get("METIER_MODEL"), p.op.Model}
+	want, from := q.Model, ""
+	if want == "" {
+		want, from = p.op.DefaultModel(e.Env)
+	}
 	if q.Custom.Model == nil {
-		p.model, err = provider.Choose(ctx, q.Script, p.op.Models(e.Env), want...)
+		p.model, err = provider.Choose(ctx, q.Script, p.op.Models(e.Env), want)
+	}
+	if err != nil && from != "" {
+		err = fmt.Errorf("%s: %w", from, err)
 	}
 	if code := metier.CodeOf(err); q.Custom.Model != nil {
 		p.model = provider.Model{Model: q.Custom.Model, ID: cmp.Or(q.Model, customModel)}
 	} else if err != nil && q.NoModel && (code == "no_model" || code == "no_key") {
-		p.model = provider.Model{Model: unasked{}, ID: cmp.Or(append(want, modelNone)...), Note: err.Error() + ": " + hintOf(err)}
+		p.model = provider.Model{Model: unasked{}, ID: cmp.Or(want, modelNone), Note: err.Error() + ": " + hintOf(err)}
 	} else if err != nil {
 		return ofField(err, "Request.Model", q.Model != "")
 	}

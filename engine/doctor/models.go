@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -14,15 +13,11 @@ import (
 // models checks the configured model providers. Keys are never shown.
 func (d *doctor) models(ctx context.Context) {
 	reachable := false
-	if want := cmp.Or(d.e.Env.Get("METIER_MODEL"), d.op.Model); want != "" {
-		from := "METIER_MODEL"
-		if d.e.Env.Get(from) == "" {
-			from = "the configuration"
-		}
+	if want, from := d.op.DefaultModel(d.e.Env); want != "" {
 		if _, err := provider.Open(want, d.op.Models(d.e.Env)); err != nil {
 			d.bad("model", fmt.Errorf("%s asks for %s: %w", from, want, err))
 		} else {
-			d.ok("model", "%s, from %s", want, from)
+			d.ok("model", "%s (%s)", want, from)
 		}
 		reachable = true
 	}

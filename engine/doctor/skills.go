@@ -28,7 +28,8 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 		d.bad("settings", err)
 		return
 	}
-	d.ok("settings", "profile %s", cmp.Or(d.e.Env.Get("METIER_PROFILE"), d.op.Profile, settings.DefaultProfile))
+	profile, _ := d.op.DefaultProfile(d.e.Env)
+	d.ok("settings", "profile %s", profile)
 	list, err := d.e.Finder().Find(d.e.Env.Paths(named), nil, d.op.Skills, set, d.ws, nil)
 	if err != nil {
 		d.bad("skills", err)
