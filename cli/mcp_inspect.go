@@ -119,6 +119,9 @@ func serverOf(s host.Status) mcpServer {
 	out := mcpServer{Label: s.Label, Transport: s.Transport, Status: "ok", Protocol: oneLine(s.Version), Info: oneLine(s.Info), Tools: s.Tools, Skills: s.Skills}
 	if s.Err != nil {
 		out.Status, out.Code, out.Detail = "failed", metier.CodeOf(s.Err), oneLine(s.Err.Error())
+		if e, ok := errors.AsType[*metier.Error](s.Err); ok && e.Err != nil {
+			out.Detail = oneLine(e.Err.Error()) // the server is named beside it
+		}
 	}
 	return out
 }

@@ -66,7 +66,7 @@ var served = map[string]Rule{
 	"mcp-skill-changed":   {"a run keeps the version of a server's skill that it loaded", "start a new run, and approve again"},
 	"mcp-skill-dynamic":   {"the server generates the skill each time, so it cannot be verified", ""},
 	"mcp-no-skills":       {"the configuration requests skills from a server that offers none", "remove skills: true from its configuration"},
-	"mcp-server-failed":   {"the server cannot be used; the run continues without it", "try 'metier mcp inspect' with the server's name"},
+	"mcp-server-failed":   {"the server cannot be used; the run continues without it", "fix what the message names, such as its command, cwd, or env, and test it with 'metier mcp inspect' and the server's name"},
 	"mcp-server-timeout":  {"the server did not start in time (startTimeoutMs)", "raise startTimeoutMs, or check what the server is waiting for"},
 	"mcp-skills-cut":      {"a server's list of skills must end, and only its first 10,000 skills are used", "report it to the server's operator"},
 	"mcp-tools-cut":       {"only the first 512 tools from a server are used, and at most 512 KiB of definitions", "report it to the server's operator"},

@@ -61,7 +61,7 @@ func (c *connection) clean(s string) string { return c.secrets.Replace(s) }
 
 // fault returns an error of the server with a code and a hint.
 func (c *connection) fault(op, code, hint string, err error) *metier.Error {
-	return &metier.Error{Op: op, Path: MountLabel(c.server.Label), Kind: metier.Unavailable, Code: code, Hint: hint, Err: errors.New(clipped(c.clean(err.Error()), 500))}
+	return &metier.Error{Op: op, Path: MountLabel(c.server.Label), Kind: metier.Unavailable, Code: code, Hint: hint, Err: errors.New(clipped(c.clean(err.Error()), mostText))}
 }
 
 // open connects and lists the tools. It stores any error.
@@ -69,7 +69,7 @@ func (c *connection) open(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.server.start())
 	defer cancel()
 	if err := c.connect(ctx); err != nil {
-		code, hint := "mcp-server-failed", "check its command and env; METIER_LOG=info shows what it writes to standard error"
+		code, hint := "mcp-server-failed", "check its command, args, cwd, and env; METIER_LOG=info shows all that it writes to standard error"
 		if c.server.URL != "" {
 			hint = "check its url and headers"
 		}
@@ -78,18 +78,20 @@ func (c *connection) open(ctx context.Context) {
 			hint = "raise startTimeoutMs of the server, or check what it waits for"
 		}
 		if gone(err) {
-			err = errors.New("it ended or broke the connection before it answered")
+			err = errEnded
 		}
 		if why := c.reason(); why != nil {
 			err = why.Err
 		}
+		if c.process != nil {
+			err = c.process.explain(err)
+		}
 		c.failed = c.fault("connect", code, hint, err)
 		c.host.note(c, code, "it cannot be used: %v", err)
-		if c.process != nil {
-			c.process.end()
-		}
 	}
 }
+
+var errEnded = errors.New("it exited or closed the connection before answering")
 
 func (c *connection) connect(ctx context.Context) error {
 	o := &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}, MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},

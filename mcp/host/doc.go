@@ -123,7 +123,7 @@ func Open(ctx context.Context, servers []Server, o *Options) (*Host, error) {
 // note stores a diagnostic about a server.
 func (h *Host) note(c *connection, code, format string, args ...any) {
 	d := metier.Diagnostic{Severity: "warning", Code: code, Path: MountLabel(c.server.Label),
-		Detail: "server " + c.server.Label + ": " + termtext.Line(clipped(c.clean(fmt.Sprintf(format, args...)), 500))}
+		Detail: "server " + c.server.Label + ": " + termtext.Line(clipped(c.clean(fmt.Sprintf(format, args...)), mostText))}
 	h.opts.Logger.Warn(d.Detail, "code", code, "server", c.server.Label)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -202,6 +202,9 @@ func (h *Host) Close() error {
 	wg.Wait()
 	return errors.Join(errs...)
 }
+
+// mostText is the maximum size of the text of an error or a diagnostic, in bytes.
+const mostText = 1000
 
 // clipped cuts text to at most most bytes.
 func clipped(s string, most int) string {

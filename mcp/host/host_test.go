@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"metier"
+	"metier/internal/testenv"
 	"metier/mcp/host"
 	"metier/mcp/host/hosttest"
 	"metier/model"
@@ -163,6 +165,46 @@ func TestServersThatFailAreReportedAndOthersGoOn(t *testing.T) {
 			h := open(t, &host.Options{Message: 1 << 20, Grace: 100 * time.Millisecond}, c.server, good)
 			if codes(h) != c.code || names(h) != "mcp__good__ok" {
 				t.Errorf("notes %v, tools %q", h.Notes(), names(h))
+			}
+		})
+	}
+}
+
+func TestOpen_ReportsWhyAServerFailed(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		testenv.Skip(t, "needs sh")
+	}
+	dir := t.TempDir()
+	sh := func(script string) host.Server {
+		return host.Server{Label: "bad", Command: "/bin/sh", Args: []string{"-c", script}, Env: map[string]string{"API_KEY": "k3y-of-the-server", "PATH": os.Getenv("PATH")}}
+	}
+	within := func(cwd string) host.Server { s := sh("exit 1"); s.Cwd = cwd; return s }
+	silent := sh("echo waiting >&2; exec sleep 60")
+	silent.StartMS = 700
+	for name, c := range map[string]struct {
+		server host.Server
+		want   string
+	}{
+		"command on the PATH":  {host.Server{Label: "bad", Command: "there-is-no-such-program"}, `its command "there-is-no-such-program" is not on the PATH`},
+		"command with a path":  {host.Server{Label: "bad", Command: "/nonexistent/program"}, "its command /nonexistent/program does not exist"},
+		"cwd":                  {within(filepath.Join(dir, "gone")), "its cwd " + filepath.Join(dir, "gone") + " does not exist"},
+		"cwd is a file":        {within("/bin/sh"), "its cwd /bin/sh is not a folder"},
+		"exit status":          {sh("exit 3"), "it exited with status 3 before answering"},
+		"standard error":       {sh("printf 'one\\ntwo\\n\\nthree\\nk3y-of-the-server \\033[31mfour\\n' >&2; exit 3"), `it exited with status 3 before answering; standard error: two | three | [redacted:bad.env.API_KEY] \x1b[31mfour`},
+		"closed connection":    {sh("exec >&-; exec sleep 60"), "it exited or closed the connection before answering"},
+		"timeout":              {silent, "it did not answer within 700ms; standard error: waiting"},
+		"text instead of JSON": {sh("echo hello; echo usage: bad >&2; cat >/dev/null"), "standard error: usage: bad"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := open(t, &host.Options{Grace: 100 * time.Millisecond}, c.server)
+			e, ok := errors.AsType[*metier.Error](h.Servers()[0].Err)
+			if !ok || !strings.HasSuffix(e.Err.Error(), c.want) || name != "text instead of JSON" && e.Err.Error() != c.want {
+				t.Errorf("got %v, want %q", h.Servers()[0].Err, c.want)
+			}
+			if notes := h.Notes(); len(notes) == 0 || !strings.HasSuffix(notes[0].Detail, c.want) {
+				t.Errorf("notes %v", notes)
 			}
 		})
 	}

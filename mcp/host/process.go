@@ -6,23 +6,29 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"metier/internal/intake"
+	"metier/internal/termtext"
 	"metier/sandbox/group"
 )
 
-// Limits for what a program may write to its standard error, which goes to the log.
+// Limits for what is kept of a program's standard error.
 const (
 	mostLines = 200
 	lineBytes = 1 << 10
+
+	shownLines = 3 // in the error of a server that cannot be used
+	shownBytes = 200
 )
 
 // process is a server started by metier. Its standard output is read through it, so that its end is
@@ -38,6 +44,7 @@ type process struct {
 	ended sync.Once
 	guard intake.Guard
 	err   error
+	last  lastLines // of its standard error
 }
 
 // program starts the server in a separate process group. Its environment is only PATH, HOME and the
@@ -55,6 +62,9 @@ func (c *connection) program() (*process, error) {
 			p.cmd.Dir = filepath.Join(c.base(), s.Cwd)
 		}
 	}
+	if err := isFolder(p.cmd.Dir); err != nil {
+		return nil, err
+	}
 	group.Head(p.cmd)
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -69,7 +79,7 @@ func (c *connection) program() (*process, error) {
 	if err := p.cmd.Start(); err != nil {
 		return nil, errors.Join(err, p.in.Close())
 	}
-	go func() { defer close(p.said); c.logs(logs) }()
+	go func() { defer close(p.said); c.logs(logs, &p.last) }()
 	return p, nil
 }
 
@@ -89,7 +99,11 @@ func (c *connection) find(name string) (string, error) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(c.base(), name)
 		}
-		return exec.LookPath(name)
+		found, err := exec.LookPath(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("its command %s does not exist", name)
+		}
+		return found, err
 	}
 	path, _ := c.host.opts.Env("PATH")
 	if v, ok := c.server.Env["PATH"]; ok {
@@ -103,7 +117,7 @@ func (c *connection) find(name string) (string, error) {
 			return found, nil
 		}
 	}
-	return "", fmt.Errorf("there is no program %q on the PATH", name)
+	return "", fmt.Errorf("its command %q is not on the PATH", name)
 }
 
 func (c *connection) environment() []string {
@@ -126,20 +140,76 @@ func (c *connection) environment() []string {
 	return out
 }
 
-// logs writes the first lines of standard error to the log and drops the rest.
-func (c *connection) logs(r io.Reader) {
+// isFolder fails if a server cannot start in dir. The error of the system would name its command
+// instead.
+func isFolder(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("its cwd %s does not exist", dir)
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("its cwd %s is not a folder", dir)
+	}
+	return nil
+}
+
+// logs writes the first lines of standard error to the log, and keeps the last ones.
+func (c *connection) logs(r io.Reader, last *lastLines) {
 	lines := bufio.NewReaderSize(r, lineBytes)
-	for n := 0; ; {
+	for n, rest := 0, false; ; {
 		line, more, err := lines.ReadLine()
 		if err != nil {
 			return
 		}
+		text := c.clean(string(line))
+		if !rest { // the rest of a long line can start with the end of a secret
+			last.add(text)
+		}
+		rest = more
 		if n++; n <= mostLines {
-			c.host.opts.Logger.Info("server wrote", "server", c.server.Label, "text", c.clean(string(line)), "cut", more)
+			c.host.opts.Logger.Info("server wrote", "server", c.server.Label, "text", text, "cut", more)
 		} else if n == mostLines+1 {
 			c.host.opts.Logger.Info("dropped further output of a server", "server", c.server.Label)
 		}
 	}
+}
+
+// lastLines are the last lines of standard error that have text.
+type lastLines struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (l *lastLines) add(line string) {
+	if line = termtext.Line(line); line == "" {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.list = append(l.list, clipped(line, shownBytes)); len(l.list) > shownLines {
+		l.list = l.list[1:]
+	}
+}
+
+func (l *lastLines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.list, " | ")
+}
+
+// explain ends the program, and adds to an error what it last wrote to standard error. If the error
+// is that it is gone, it adds how it exited.
+func (p *process) explain(err error) error {
+	p.end()
+	if state := p.cmd.ProcessState; state != nil && errors.Is(err, errEnded) && state.ExitCode() >= 0 { // else it was killed
+		err = fmt.Errorf("it exited with status %d before answering", state.ExitCode())
+	}
+	if text := p.last.String(); text != "" {
+		err = fmt.Errorf("%w; standard error: %s", err, text)
+	}
+	return err
 }
 
 // Read reads the program's standard output.
