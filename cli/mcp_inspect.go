@@ -55,8 +55,8 @@ func (a *app) mcpLsCommand() *cobra.Command {
 		Use:   "ls",
 		Short: "Show the MCP servers that runs use, and whether they answer",
 		Long: `Ls connects to every server in the configuration (mcp:, mcp_config:) and in
---mcp-config, and shows what each one offers. A project's files, such as
-.mcp.json, are read only if you specify them.`,
+--mcp-config, and shows what each one offers. It exits with 1 if any of them
+fails. A project's files, such as .mcp.json, are read only if you specify them.`,
 		Example: "  metier mcp ls\n  metier mcp ls --mcp-config .mcp.json --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return a.mcpLs(c.Context(), files) },
@@ -99,20 +99,25 @@ func (a *app) mcpLs(ctx context.Context, files []string) (err error) {
 		return err
 	}
 	defer func() { err = closed(h.Close(), err) }()
-	out := []mcpServer{}
+	out, failed := []mcpServer{}, []string{}
 	for _, s := range h.Servers() {
-		out = append(out, serverOf(s))
+		if out = append(out, serverOf(s)); s.Err != nil {
+			failed = append(failed, s.Label)
+		}
 	}
-	if a.json {
-		return a.document(map[string]any{"servers": out})
+	err = a.put(map[string]any{"servers": out}, func() {
+		if len(out) == 0 {
+			fmt.Fprintln(a.Out, "no servers are configured; list them under mcp: servers: in the configuration, or specify a file with --mcp-config")
+		}
+		for _, s := range out {
+			fmt.Fprintf(a.Out, "%-20s %-6s %-7s %s\n", s.Label, s.Transport, s.Status, s.words())
+		}
+	})
+	if err == nil && len(failed) > 0 {
+		err = &problem{exit: exitFailed, code: "mcp_failed", hint: "the list shows the reasons; runs continue without these servers",
+			err: fmt.Errorf("%d of %s failed: %s", len(failed), plural.Of(len(out), "MCP server"), strings.Join(failed, ", "))}
 	}
-	if len(out) == 0 {
-		fmt.Fprintln(a.Out, "no servers are configured; list them under mcp: servers: in the configuration, or specify a file with --mcp-config")
-	}
-	for _, s := range out {
-		fmt.Fprintf(a.Out, "%-20s %-6s %-7s %s\n", s.Label, s.Transport, s.Status, s.words())
-	}
-	return a.printed(nil)
+	return a.printed(err)
 }
 
 func serverOf(s host.Status) mcpServer {
