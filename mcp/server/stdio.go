@@ -15,15 +15,12 @@ import (
 const lastAnswers = 5 * time.Second
 
 // Serve serves one client on a pair of streams until it disconnects or ctx is canceled. The requests
-// that came before the end of its stream are answered first.
+// that came before the end of its stream are answered first. Lines that are not messages are answered
+// with an error.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	return s.mcp.Run(ctx, streams{&mcp.IOTransport{Reader: &coming{ReadCloser: io.NopCloser(in), whole: func() {}}, Writer: unclosed{out}}})
+	w := &shared{w: out}
+	return s.mcp.Run(ctx, streams{&mcp.IOTransport{Reader: io.NopCloser(newLines(in, w)), Writer: w}})
 }
-
-// unclosed is a writer that ignores Close.
-type unclosed struct{ io.Writer }
-
-func (unclosed) Close() error { return nil }
 
 // streams is a transport that reports the end of its input once what came before is answered.
 type streams struct{ *mcp.IOTransport }
