@@ -35,7 +35,8 @@ func (a *app) mcpInstallCommand() *cobra.Command {
 		Short: "Print or write the configuration entry that a client needs for 'metier mcp'",
 		Long: `Install prints the entry that starts this program as a skill server, and the path
 of the client's configuration file for it. With --write, it asks for confirmation
-and then adds the entry to that file. The rest of the file stays unchanged.
+and then adds the entry to that file, or replaces the entry with the same name.
+The rest of the file stays unchanged.
 Arguments after -- are passed to 'metier mcp'.
 
 With --url, the entry is for a server that is already running
@@ -80,7 +81,9 @@ type installed struct {
 	Entry   json.RawMessage `json:"entry,omitempty"` // of the whole file, with nothing else in it
 	Text    string          `json:"text"`
 	Written bool            `json:"written"`
+	Same    bool            `json:"unchanged"` // the file already has the entry
 
+	replaced bool // another entry
 	declined bool // the user saw the entry and does not want it written
 }
 
@@ -109,11 +112,17 @@ func (a *app) mcpInstall(ctx context.Context, f mcpInstallFlags, m install.Clien
 	if a.json {
 		return a.document(doc)
 	}
-	if doc.Written {
+	switch {
+	case doc.Same:
+		fmt.Fprintf(a.Out, "%s already has this entry; nothing was changed\n", oneLine(doc.File))
+		return nil
+	case doc.replaced:
+		fmt.Fprintf(a.Out, "replaced the server %s in %s\n", f.name, oneLine(doc.File))
+		return nil
+	case doc.Written:
 		fmt.Fprintf(a.Out, "written to %s\n", oneLine(doc.File))
 		return nil
-	}
-	if doc.declined {
+	case doc.declined:
 		fmt.Fprintln(a.Err, "nothing was written")
 		return nil
 	}
@@ -142,8 +151,15 @@ func (f mcpInstallFlags) served(args []string) (s install.Server, err error) {
 	return install.Server{Name: f.name, URL: f.url, TokenEnv: f.tokenEnv}, nil
 }
 
-// installInto changes the client's file.
+// installInto changes the client's file, unless it already has the entry.
 func (a *app) installInto(ctx context.Context, f mcpInstallFlags, m install.Client, doc *installed, served install.Server) error {
+	old, same, err := m.Installed(served, doc.File, a.env.Path("."), f.project)
+	if doc.Same = same; err != nil || same {
+		return err
+	}
+	if old != "" && !a.json {
+		fmt.Fprintf(a.Err, "%s already has a server %s, which is replaced:\n%s", oneLine(doc.File), f.name, printable(old))
+	}
 	if !f.yes {
 		if !a.asks() {
 			return wrong("confirmation_needed", "add --yes, or omit --write and paste the printed entry", "cannot ask for confirmation to change %s", doc.File)
@@ -160,7 +176,7 @@ func (a *app) installInto(ctx context.Context, f mcpInstallFlags, m install.Clie
 	if err := m.Write(served, doc.File, a.env.Path("."), f.project); err != nil {
 		return err
 	}
-	doc.Written = true
+	doc.Written, doc.replaced = true, old != ""
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 
@@ -156,17 +157,82 @@ func (m Client) authorized(s Server) Server {
 	return s
 }
 
+// Installed returns the entry that Write would replace, or "", and whether it is the same one. It
+// fails if Write could not replace it.
+func (m Client) Installed(served Server, file, project string, inProject bool) (entry string, same bool, err error) {
+	root, name, err := m.folder(file, project, inProject, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
+	var old []byte
+	if err == nil {
+		defer root.Close()
+		if old, _, err = read(root, name); err == nil {
+			entry, same, err = m.existing(old, m.authorized(served))
+		}
+	}
+	return entry, same, unusable(file, err)
+}
+
+// existing returns what Installed does, for the content of the file.
+func (m Client) existing(old []byte, served Server) (entry string, same bool, err error) {
+	if m.member == "" {
+		text := tableTOML(served)
+		_, rest, found := strings.Cut("\n"+string(old), "\n[mcp_servers."+served.Name+"]\n")
+		if !found {
+			return "", false, nil
+		}
+		table, _, _ := strings.Cut(rest, "\n[")
+		if entry = "[mcp_servers." + served.Name + "]\n" + strings.TrimSpace(table) + "\n"; entry != text {
+			return "", false, taken(served.Name)
+		}
+		return entry, true, nil
+	}
+	file, err := object(old)
+	if err != nil {
+		return "", false, err
+	}
+	raw, _ := file.Get(m.member)
+	servers, err := object(raw)
+	if err != nil {
+		return "", false, fmt.Errorf("%s: %w", m.member, err)
+	}
+	raw, found := servers.Get(served.Name)
+	if !found {
+		return "", false, nil
+	}
+	want, err := json.Marshal(m.entry(served))
+	if err != nil {
+		return "", false, err
+	}
+	var has, wanted any
+	if err := errors.Join(json.Unmarshal(raw, &has), json.Unmarshal(want, &wanted)); err != nil {
+		return "", false, err
+	}
+	return string(raw) + "\n", reflect.DeepEqual(has, wanted), nil
+}
+
+// taken returns the error for a TOML file that has another entry, which is not replaced.
+func taken(name string) error {
+	return fmt.Errorf("it already has a server %s; remove it, or choose another name", name)
+}
+
+// unusable returns the error for a client's file that cannot be read or changed.
+func unusable(file string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &metier.Error{Op: "install", Path: file, Kind: metier.Unavailable, Code: "client_file_unusable", Hint: "paste the entry into the file yourself", Err: err}
+}
+
 // Write adds the entry to a client's file. Everything else in the file is unchanged.
 func (m Client) Write(served Server, file, project string, inProject bool) error {
-	root, name, err := m.folder(file, project, inProject)
+	root, name, err := m.folder(file, project, inProject, true)
 	if err == nil {
 		defer root.Close()
 		err = m.writeBelow(root, name, m.authorized(served))
 	}
-	if err != nil {
-		return &metier.Error{Op: "install", Path: file, Kind: metier.Unavailable, Code: "client_file_unusable", Hint: "paste the entry into the file yourself", Err: err}
-	}
-	return nil
+	return unusable(file, err)
 }
 
 func tableTOML(served Server) string {
@@ -194,13 +260,15 @@ func quoteTOML(s string) string {
 // folder opens the folder of a client's file. A person may keep the file
 // of the home elsewhere, behind a link. A project does not say which other files
 // are changed, also while one of its programs puts a link there.
-func (m Client) folder(file, in string, inProject bool) (*os.Root, string, error) {
+func (m Client) folder(file, in string, inProject, create bool) (*os.Root, string, error) {
 	if !inProject {
 		if real, err := filepath.EvalSymlinks(file); err == nil {
 			file = real
 		}
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return nil, "", err
+		if create {
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				return nil, "", err
+			}
 		}
 		root, err := os.OpenRoot(filepath.Dir(file))
 		return root, filepath.Base(file), err
@@ -211,8 +279,10 @@ func (m Client) folder(file, in string, inProject bool) (*os.Root, string, error
 	}
 	defer project.Close()
 	dir := filepath.Dir(filepath.FromSlash(agentdirs.MCPFile(m.Name)))
-	if err := project.MkdirAll(dir, 0o755); err != nil {
-		return nil, "", fmt.Errorf("a link may lead out of the project: %w", err)
+	if create {
+		if err := project.MkdirAll(dir, 0o755); err != nil {
+			return nil, "", fmt.Errorf("a link may lead out of the project: %w", err)
+		}
 	}
 	root, err := project.OpenRoot(dir)
 	if err != nil {
@@ -223,20 +293,9 @@ func (m Client) folder(file, in string, inProject bool) (*os.Root, string, error
 
 // writeBelow merges the entry into a client's file.
 func (m Client) writeBelow(root *os.Root, name string, served Server) error {
-	var old []byte
-	mode := fs.FileMode(0o600)
-	info, err := root.Lstat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
+	old, mode, err := read(root, name)
+	if err != nil {
 		return err
-	case info.Mode()&fs.ModeSymlink != 0:
-		return errors.New("it is a symlink, and a project must not choose other files to change")
-	default:
-		mode = info.Mode().Perm()
-		if old, err = rootfile.Read(root, name, 4<<20); err != nil {
-			return err
-		}
 	}
 	text, err := m.merged(old, served)
 	if err != nil {
@@ -245,13 +304,28 @@ func (m Client) writeBelow(root *os.Root, name string, served Server) error {
 	return rootfile.Replace(root, name, old, text, mode)
 }
 
+// read returns the content and the mode of a client's file, which may not exist.
+func read(root *os.Root, name string) (old []byte, mode fs.FileMode, err error) {
+	info, err := root.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, 0o600, nil
+	case err != nil:
+		return nil, 0, err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return nil, 0, errors.New("it is a symlink, and a project must not choose other files to change")
+	}
+	old, err = rootfile.Read(root, name, 4<<20)
+	return old, info.Mode().Perm(), err
+}
+
 // merged returns the client's file with the entry added.
 func (m Client) merged(old []byte, served Server) ([]byte, error) {
 	name := served.Name
 	if m.member == "" {
 		text := tableTOML(served)
 		if strings.Contains(string(old), "[mcp_servers."+name+"]") {
-			return nil, fmt.Errorf("it already has a server %s; remove it, or choose another name", name)
+			return nil, taken(name)
 		}
 		if len(old) > 0 {
 			text = strings.TrimRight(string(old), "\n") + "\n\n" + text
