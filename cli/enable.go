@@ -107,7 +107,7 @@ func (sh *skillIndex) switchSkills(ctx context.Context, subject string, on bool)
 		doc.Skills = append(doc.Skills, switchedSkill{Name: subject, Changed: true})
 		return doc, nil
 	case len(targets) == 0:
-		return doc, sh.nothingAt(subject)
+		return doc, sh.nothingAt(ctx, subject)
 	}
 	return doc, sh.outcome(ctx, &doc, targets, switched, on)
 }
@@ -128,12 +128,21 @@ func (sh *skillIndex) targets(file userstate.File, subject string) []metier.Skil
 	return out
 }
 
-func (sh *skillIndex) nothingAt(subject string) error {
+// nothingAt returns the error for a name or path that is not a skill that runs find here, with the
+// reason and the fix.
+func (sh *skillIndex) nothingAt(ctx context.Context, subject string) error {
 	if err := sh.missing(subject); err != nil {
 		return err
 	}
-	return &metier.Error{Op: "find", Path: subject, Kind: metier.NotFound, Code: "skill_not_found",
-		Hint: "'metier explain PATH' shows why", Err: errors.New("there is no skill at this path")}
+	e, err := sh.unlisted(ctx, subject)
+	if err != nil {
+		return err
+	}
+	text := "there is no skill at this path: "
+	if e.Name != "" {
+		text = "runs do not find this skill: "
+	}
+	return &metier.Error{Path: subject, Kind: metier.NotFound, Code: "skill_not_found", Hint: e.Fix, Err: errors.New(text + e.Reason)}
 }
 
 // outcome reads the skills again.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +36,8 @@ func (a *app) execCommand() *cobra.Command {
 		Short:   "Run one of a skill's scripts in the sandbox",
 		Long: `Exec runs one of a skill's scripts, with the same checks as a call from a model,
 and keeps a record. It activates the skill, and approves the script and the skill's
-current files. Anything that the operator denied stays denied.
+current files. Anything that the operator denied stays denied. SKILL is a name, an
+ID, or the path to a skill folder or its SKILL.md.
 
 The script's output is passed through.
 
@@ -46,7 +48,11 @@ changed after it was indexed. 6: the sandbox cannot provide the required isolati
   cat data.csv | metier exec report scripts/sum.sh --stdin`,
 		Args: func(c *cobra.Command, args []string) error {
 			if n := c.ArgsLenAtDash(); len(args) < 2 || n >= 0 && n < 2 || n < 0 && len(args) > 2 || n > 2 {
-				return wrong("usage", "use: metier exec SKILL scripts/PATH -- ARGS...", "exec needs a skill and a script, with the script's arguments after --")
+				use := "SKILL scripts/PATH"
+				if skill, script, ok := cutScript(args); ok {
+					use = termtext.Word(skill) + " " + termtext.Word(script)
+				}
+				return wrong("usage", "use: metier exec "+use+" -- ARGS...", "exec needs a skill and a script, with the script's arguments after --")
 			}
 			return nil
 		},
@@ -62,7 +68,39 @@ changed after it was indexed. 6: the sandbox cannot provide the required isolati
 	return c
 }
 
+// cutScript splits the path of a script in a skill's folder, if that is the only argument.
+func cutScript(args []string) (skill, script string, ok bool) {
+	if len(args) == 0 || len(args) > 1 && strings.HasPrefix(args[1], "scripts/") {
+		return "", "", false
+	}
+	i := strings.LastIndex(args[0], "/scripts/")
+	if i <= 0 {
+		return "", "", false
+	}
+	return args[0][:i], args[0][i+1:], true
+}
+
+// skillAt returns the ID of the skill at a path, and every other reference to a skill as it is. Of
+// names and paths, names come first, as in the other commands.
+func (a *app) skillAt(ctx context.Context, f rootFlags, subject string) (string, error) {
+	if _, err := os.Lstat(a.env.Path(subject)); err != nil {
+		return subject, nil
+	}
+	sh, err := a.openIndex(ctx, skillLocation{placeFlags: f.placeFlags})
+	if err != nil {
+		return "", err
+	}
+	if len(sh.Snapshot.Entries(subject)) > 0 {
+		return subject, nil
+	}
+	sk, err := sh.one(ctx, subject)
+	return sk.ID.String(), err
+}
+
 func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []string) (err error) {
+	if skill, err = a.skillAt(ctx, f.rootFlags, skill); err != nil {
+		return err
+	}
 	if named := skill + ":" + path; !slices.Contains(f.scripts, named) {
 		if _, err := engine.ScriptEntries("", []string{named}); err == nil { // else the script's own gate says what is wrong
 			f.scripts = append(f.scripts, named)

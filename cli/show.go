@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -54,7 +53,7 @@ that is not searched. A skill's text cannot grant permissions.`,
 			if err != nil {
 				return err
 			}
-			sk, err := sh.one(args[0])
+			sk, err := sh.one(c.Context(), args[0])
 			if metier.CodeOf(err) == "skill_not_found" {
 				o, failed := sh.outside(c.Context(), args[0])
 				if failed != nil {
@@ -77,18 +76,14 @@ that is not searched. A skill's text cannot grant permissions.`,
 }
 
 // one finds the active skill with a name or at a path.
-func (sh *skillIndex) one(subject string) (metier.Skill, error) {
+func (sh *skillIndex) one(ctx context.Context, subject string) (metier.Skill, error) {
 	if sk, err := sh.Snapshot.Find(subject); err == nil {
 		return sk, nil
 	}
 	if found := sh.entries(subject); len(found) > 0 {
 		return found[0], nil
 	}
-	if err := sh.missing(subject); err != nil {
-		return metier.Skill{}, err
-	}
-	return metier.Skill{}, &metier.Error{Op: "show", Path: subject, Kind: metier.NotFound, Code: "skill_not_found",
-		Hint: "'metier explain PATH' shows why", Err: errors.New("there is no skill at this path")}
+	return metier.Skill{}, sh.nothingAt(ctx, subject)
 }
 
 // showSkill prints a skill. unsearched is the reason no run in this workspace finds it, or "".

@@ -66,7 +66,7 @@ func (sh *skillIndex) trust(ctx context.Context, subject string, tier policy.Tie
 	}
 	file := own[0]
 	doc := trustedSkill{File: file.Path}
-	sk, err := sh.one(subject)
+	sk, err := sh.one(ctx, subject)
 	if err != nil {
 		if revoke {
 			return sh.distrust(ctx, file, subject, err)
