@@ -1,22 +1,30 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"metier/internal/confine"
 	"metier/internal/termtext"
+	"metier/policy"
 	"metier/skillmd/folder"
+	"metier/skillroots"
 )
 
 func (a *app) initCommand() *cobra.Command {
 	var parent string
 	c := &cobra.Command{Use: "init NAME", GroupID: "author", Short: "Create a new skill",
 		Long: `Init creates the folder NAME with a valid SKILL.md: 'metier validate' and the
-reference validator accept it. It never overwrites existing files.`,
-		Example: "  metier init word-count\n  metier init word-count --dir .agents/skills", Args: cobra.ExactArgs(1),
+reference validator accept it. It never overwrites existing files. If runs in the
+current folder do not search the new skill's folder, it prints a note. With --dir
+.agents/skills, they do.`,
+		Example: "  metier init word-count --dir .agents/skills\n  metier init word-count", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			name, shown := args[0], filepath.Join(parent, args[0])
 			text, bad := folder.New(name)
@@ -30,8 +38,12 @@ reference validator accept it. It never overwrites existing files.`,
 			if err := folder.Create(a.env.Path(shown), text); err != nil {
 				return notMade(file, err)
 			}
+			unsearched := a.unsearched(c.Context(), shown)
 			if a.json {
-				return a.document(map[string]string{"name": name, "dir": shown, "file": file})
+				return a.document(map[string]string{"name": name, "dir": shown, "file": file, "notSearched": unsearched})
+			}
+			if unsearched != "" {
+				fmt.Fprintf(a.Err, "note: runs here do not find it: %s\n", oneLine(unsearched))
 			}
 			_, err := fmt.Fprintf(a.Out, "created %s\nNext: describe in it what the skill does and when to use it, then run: metier validate %s\n", oneLine(file), termtext.Word(shown))
 			return err
@@ -39,6 +51,34 @@ reference validator accept it. It never overwrites existing files.`,
 	c.Flags().StringVar(&parent, "dir", "", "folder in which to create the skill (default: the current one)")
 	a.completions(c)
 	return c
+}
+
+// unsearched returns why runs in the current folder do not find the skill in a folder, and the fix, or
+// "". A skill is created even if that cannot be determined.
+func (a *app) unsearched(ctx context.Context, dir string) string {
+	sh, err := a.openIndex(ctx, skillLocation{})
+	if err != nil || len(sh.entries(dir)) > 0 || sh.ofOther(dir) {
+		return ""
+	}
+	e, err := sh.unlisted(ctx, dir)
+	if err != nil {
+		return ""
+	}
+	for _, r := range sh.Roots {
+		if r.Tier == policy.Project && confine.Within(sh.Workspace, r.Path) {
+			return e.Reason + "; move it to " + a.shortPath(r.Path, sh.Workspace) + ", or " + e.Fix
+		}
+	}
+	return e.Reason + "; " + e.Fix
+}
+
+// ofOther reports whether runs in another workspace search the folder of a skill.
+func (sh *skillIndex) ofOther(dir string) bool {
+	parent := filepath.Dir(sh.a.env.Path(dir))
+	return slices.ContainsFunc(sh.Roots, func(r skillroots.Root) bool {
+		rel, err := filepath.Rel(sh.Workspace, r.Path)
+		return err == nil && filepath.IsLocal(rel) && strings.HasSuffix(parent, string(filepath.Separator)+rel)
+	})
 }
 
 // nameHint suggests a valid name.
