@@ -10,6 +10,7 @@ import (
 
 	"metier/engine"
 	"metier/internal/plural"
+	"metier/internal/termtext"
 	"metier/skillmd"
 	"metier/skillmd/folder"
 )
@@ -87,7 +88,7 @@ func (a *app) setFormat(c *cobra.Command, format *string) error {
 
 // validate validates the paths in order. It prints each verdict at once if the format allows it.
 func (a *app) validate(ctx context.Context, paths []string, judge func(path string) folder.Verdict, format string, quiet bool) (err error) {
-	invalid, missing := 0, 0
+	invalid, missing, repairable := 0, 0, 0
 	seen, list := map[string]folder.Verdict{}, []folder.Verdict{}
 	for _, p := range paths {
 		if err := ctx.Err(); err != nil {
@@ -103,8 +104,15 @@ func (a *app) validate(ctx context.Context, paths []string, judge func(path stri
 		case !v.OK:
 			invalid++
 		}
+		repairs := 0
+		if !quiet && len(v.Diagnostics) > 0 {
+			repairs = len(folder.Fix(a.Dir, p, false).Mended)
+		}
+		if repairs > 0 && !v.OK {
+			repairable++
+		}
 		if format == formatText {
-			a.showVerdict(v)
+			a.showVerdict(v, repairs)
 		} else {
 			list = append(list, v)
 		}
@@ -128,13 +136,17 @@ func (a *app) validate(ctx context.Context, paths []string, judge func(path stri
 		return &problem{exit: exitNotFound, code: "path_missing", err: fmt.Errorf("%s missing", countOf(missing, len(paths), "path")),
 			hint: "specify folders that contain a SKILL.md"}
 	default:
-		return &problem{exit: exitFailed, code: "skill_invalid", err: fmt.Errorf("%s invalid", countOf(bad, len(paths), "skill")), silent: quiet && !a.json,
-			hint: "fix the listed problems; see the rules at https://agentskills.io/specification"}
+		hint := "fix the listed problems; see the rules at https://agentskills.io/specification"
+		if repairable > 0 {
+			hint = "fix the listed problems; 'metier fix' repairs some of them; see the rules at https://agentskills.io/specification"
+		}
+		return &problem{exit: exitFailed, code: "skill_invalid", err: fmt.Errorf("%s invalid", countOf(bad, len(paths), "skill")), silent: quiet && !a.json, hint: hint}
 	}
 }
 
-// showVerdict prints the verdict like the reference validator, followed by warnings and advice.
-func (a *app) showVerdict(v folder.Verdict) {
+// showVerdict prints the verdict like the reference validator, followed by warnings, advice, and how
+// to write the repairs.
+func (a *app) showVerdict(v folder.Verdict, repairs int) {
 	w := a.Out
 	if v.OK {
 		fmt.Fprintf(w, "Valid skill: %s\n", oneLine(v.Path))
@@ -149,6 +161,9 @@ func (a *app) showVerdict(v folder.Verdict) {
 		if d.Severity != skillmd.Error {
 			fmt.Fprintf(w, "  %s: %s%s\n", d.Severity, onLine(d), oneLine(d.Detail))
 		}
+	}
+	if repairs > 0 {
+		fmt.Fprintf(w, "  %s to write: metier fix --write %s\n", plural.Of(repairs, "repair"), termtext.Word(v.Path))
 	}
 }
 
