@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The first program of docs/EMBEDDING.md builds in its own module, with a main of twenty lines, and
-// runs.
-func TestEmbeddingPage_ProgramBuildsInItsOwnModule(t *testing.T) {
+// The programs of docs/EMBEDDING.md build in their own module, the first one with a main of twenty
+// lines, and run.
+func TestEmbeddingPage_ProgramsBuildInTheirOwnModule(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("..")
 	if err != nil {
@@ -22,9 +23,24 @@ func TestEmbeddingPage_ProgramBuildsInItsOwnModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(page), "```go\n")
-	program, _, _ := strings.Cut(rest, "```")
-	_, body, _ := strings.Cut(program, "func main() {\n")
+	programs := strings.Split(string(page), "```go\npackage main\n")[1:]
+	for i, p := range programs {
+		text, _, _ := strings.Cut(p, "```")
+		programs[i] = "package main\n" + text
+	}
+	wants := []func(out string) string{
+		func(out string) string { return cmp.Diff("Rain in Oslo. <nil>\n", out) },
+		func(out string) string {
+			if strings.HasPrefix(out, "umbrella loaded\n") && strings.Contains(out, "Say when to take an umbrella.") && strings.HasSuffix(out, " <nil>\n") {
+				return ""
+			}
+			return out
+		},
+	}
+	if len(programs) != len(wants) {
+		t.Fatalf("the page has %d programs, want %d", len(programs), len(wants))
+	}
+	_, body, _ := strings.Cut(programs[0], "func main() {\n")
 	body, _, _ = strings.Cut(body, "\n}\n")
 	if n := strings.Count(body, "\n") + 1; n > 20 {
 		t.Errorf("main has %d lines, at most 20", n)
@@ -38,23 +54,26 @@ func TestEmbeddingPage_ProgramBuildsInItsOwnModule(t *testing.T) {
 		text := strings.Replace(string(b), "module metier\n", "module example\n\nrequire metier v0.0.0\n\nreplace metier => "+root+"\n", 1)
 		write(t, filepath.Join(dir, name), text)
 	}
-	write(t, filepath.Join(dir, "main.go"), program)
 	write(t, filepath.Join(dir, "skills", "umbrella", "SKILL.md"), "---\nname: umbrella\ndescription: Say when to take an umbrella. Use when it rains.\n---\nTake one.\n")
 	write(t, filepath.Join(dir, "turns.yaml"), "turns:\n  - calls: [{tool: weather, args: {city: Oslo}}, {tool: load_skill, args: {name: umbrella}}]\n  - say: '{{ result \"weather\" 1 }}'\n")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", "program", ".")
-	build.Dir = dir
-	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOPROXY=off")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	run := exec.CommandContext(t.Context(), filepath.Join(dir, "program"))
-	run.Dir = dir
-	run.Env = []string{"HOME=" + filepath.Join(dir, "home"), "METIER_MODEL=scripted:" + filepath.Join(dir, "turns.yaml"), "PATH=" + os.Getenv("PATH")}
-	out, err := run.CombinedOutput()
-	if err != nil {
-		t.Fatalf("run: %v\n%s", err, out)
-	}
-	if diff := cmp.Diff("Rain in Oslo. <nil>\n", string(out)); diff != "" {
-		t.Errorf("output (-want +got):\n%s", diff)
+	for i, program := range programs {
+		name := fmt.Sprintf("program%d", i+1)
+		write(t, filepath.Join(dir, name+".d", "main.go"), program)
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", name, "./"+name+".d")
+		build.Dir = dir
+		build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOPROXY=off")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("build %s: %v\n%s", name, err, out)
+		}
+		run := exec.CommandContext(t.Context(), filepath.Join(dir, name))
+		run.Dir = dir
+		run.Env = []string{"HOME=" + filepath.Join(dir, "home"), "METIER_MODEL=scripted:" + filepath.Join(dir, "turns.yaml"), "PATH=" + os.Getenv("PATH")}
+		out, err := run.CombinedOutput()
+		if err != nil {
+			t.Fatalf("run %s: %v\n%s", name, err, out)
+		}
+		if diff := wants[i](string(out)); diff != "" {
+			t.Errorf("output of %s:\n%s", name, diff)
+		}
 	}
 }
