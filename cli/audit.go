@@ -207,10 +207,16 @@ func (a *app) showEntries(ctx context.Context, f *run.Folder, kind string, from 
 	if len(list) == 0 {
 		fmt.Fprintf(a.Err, "note: no entry matches; the record's last entry is %d\n", head.Seq)
 	}
-	width := len(strconv.FormatUint(head.Seq, 10))
+	width, columns := len(strconv.FormatUint(head.Seq, 10)), a.columns()
 	for _, en := range list {
 		line := fmt.Sprintf("%*d  %s  %-24s %s", width, en.Seq, en.At.Local().Format("2006-01-02 15:04:05.000"), en.Type, a.facts(en.Data))
-		fmt.Fprintln(a.Out, strings.TrimRight(oneLine(line), " "))
+		line = strings.TrimRight(oneLine(line), " ")
+		if columns == 0 {
+			fmt.Fprintln(a.Out, line)
+			continue
+		}
+		indent := strings.Repeat(" ", width+2)
+		fmt.Fprintln(a.Out, strings.Join(wrap(line, columns, columns-len(indent)), "\n"+indent))
 	}
 	return nil
 }

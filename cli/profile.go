@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -93,7 +94,8 @@ func (a *app) profileShowCommand() *cobra.Command {
 profile, the operator's configuration, --set, and the workspace's metier.yaml, in
 that order. The metier.yaml can only narrow them. The profile is the argument or,
 if there is none, METIER_PROFILE, the profile in the configuration, or default.
-Settings that are not implemented yet are marked "no effect yet".`,
+Settings that are not implemented yet are marked "no effect yet". In a terminal,
+possible values are cut to its width; --json has all of them.`,
 		Example: "  metier profile show\n  metier profile show keen --set reload=snapshot\n  metier profile show --json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -138,7 +140,7 @@ func (a *app) showProfile(name string, origins settings.Origins) error {
 		return a.document(map[string]any{"profile": name, "settings": list})
 	}
 	fmt.Fprintf(a.Out, "profile %s\n", printable(name))
-	t := table{}
+	t := table{width: a.columns()}
 	for i, s := range list {
 		if i == 0 || list[i-1].Stage != s.Stage {
 			t.add()
@@ -148,7 +150,18 @@ func (a *app) showProfile(name string, origins settings.Origins) error {
 		if s.Later {
 			may += " (no effect yet)"
 		}
-		t.add("  "+s.Name, s.Value, s.SetBy, may)
+		if t.width == 0 {
+			t.add("  "+s.Name, s.Value, s.SetBy, may)
+		} else {
+			by := s.SetBy
+			switch {
+			case by == "profile:"+name:
+				by = "profile" // the first line has its name
+			case filepath.IsAbs(by):
+				by = filepath.Join("…", filepath.Base(by))
+			}
+			t.addWrapped(1, min(widest, t.width/3), "  "+s.Name, s.Value, cutTo(oneLine(by), widest), may)
+		}
 	}
 	t.print(a.Out, "")
 	return nil

@@ -30,6 +30,16 @@ func (t *table) add(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
+// addWrapped adds a row whose cell at a column is wrapped to this many columns of the terminal.
+func (t *table) addWrapped(at, most int, cells ...string) {
+	lines := wrap(oneLine(cells[at]), most, most)
+	cells[at] = lines[0]
+	t.add(cells...)
+	for _, line := range lines[1:] {
+		t.add(append(make([]string, at), line)...)
+	}
+}
+
 // print writes the table, leaving out columns in which every cell is empty.
 func (t *table) print(w io.Writer, indent string) {
 	width, last := t.widths()
@@ -156,6 +166,32 @@ func cutTo(s string, most int) string {
 		}
 	}
 	return s
+}
+
+// wrap breaks a line into lines of this many columns, at least two, at spaces if possible.
+func wrap(s string, first, rest int) []string {
+	var out []string
+	most := max(first, 2) // one character
+	for columnsOf(s) > most {
+		n, at, space := 0, 0, 0
+		for i, r := range s {
+			if n += runeColumns(r); n > most {
+				break
+			}
+			if at = i + len(string(r)); r == ' ' {
+				space = at
+			}
+		}
+		if at < len(s) && s[at] == ' ' {
+			space = at + 1
+		}
+		if space > 0 {
+			at = space
+		}
+		out = append(out, strings.TrimRight(s[:at], " "))
+		s, most = strings.TrimLeft(s[at:], " "), max(rest, 2)
+	}
+	return append(out, s)
 }
 
 // plain reports whether s is printable ASCII, so that each byte takes one column.
