@@ -155,8 +155,8 @@ that diff shows where two runs differ.` + aboutRun,
 			return a.showEntries(c.Context(), f, kind, from)
 		}}
 	place.flags(c)
-	c.Flags().StringVar(&kind, "type", "", "show only entries of this type or group of types, such as skill.activated or skill")
-	c.Flags().Uint64Var(&from, "from", 1, "number of the first entry to show")
+	c.Flags().StringVar(&kind, "type", "", "show only entries of this `type` or group of types, such as skill.activated or skill")
+	c.Flags().Uint64Var(&from, "from", 1, "`number` of the first entry to show")
 	c.Flags().BoolVar(&normalized, "normalized", false, "print JSON lines that can be compared with another run's")
 	a.completions(c)
 	return c
@@ -275,7 +275,7 @@ func (a *app) flatten(d *json.Decoder, name string, out *[]string) error {
 func (a *app) auditReplayCommand() *cobra.Command {
 	var place runPlace
 	var roots []string
-	c := &cobra.Command{Use: "replay RUN", Short: "Rebuild a run's list of active skills, and compare it with the skills on disk",
+	c := &cobra.Command{Use: "replay RUN", Short: "Compare the active skills of a run with the skills on disk",
 		Long: `Replay rebuilds the state of a run from its record, checks the chain, the heads,
 and every digest, and prints the skills that were active at the end. It looks up
 each skill in the roots that the run used, and prints every hash that has changed.
@@ -299,7 +299,7 @@ Exit 0: the active skills are unchanged. 5: a skill or the record has changed.` 
 			return r.Err()
 		}}
 	place.flags(c)
-	c.Flags().StringArrayVar(&roots, "skills-root", nil, "search for the skills in this folder instead (repeatable)")
+	c.Flags().StringArrayVar(&roots, "skills-root", nil, "search for the skills in this `folder` instead (repeatable)")
 	a.completions(c)
 	return c
 }

@@ -12,7 +12,7 @@ import (
 
 func (a *app) doctorCommand() *cobra.Command {
 	var o doctor.Options
-	c := &cobra.Command{Use: "doctor", GroupID: "setup", Short: "Check the configuration, skills, models, and records on this machine",
+	c := &cobra.Command{Use: "doctor", GroupID: "setup", Short: "Check the configuration, skills, models, and records",
 		Long: `Doctor checks the program, the configuration, the folders, the skills, and the
 models that a run started here would use, and suggests a fix for each problem. It
 contacts no services except Ollama on this machine.
@@ -21,8 +21,8 @@ Exit 1: there is a problem.`, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.showDoctor(append(a.hostChecks(), doctor.Run(c.Context(), a.engine(), o)...))
 		}}
-	c.Flags().StringVar(&o.Workspace, "workspace", "", "folder to check (default: the current one)")
-	c.Flags().StringArrayVar(&o.Roots, "skills-root", nil, "skills folder (repeatable; default: the configured folders)")
+	c.Flags().StringVar(&o.Workspace, "workspace", "", "`folder` to check (default: the current one)")
+	c.Flags().StringArrayVar(&o.Roots, "skills-root", nil, "skills `folder` (repeatable; default: the configured folders)")
 	c.Flags().BoolVar(&o.ClearIndex, "clear-index", false, "remove the skill index first; it is rebuilt when needed")
 	c.Flags().BoolVar(&o.ClearServers, "clear-mcp-cache", false, "remove the cached skills from MCP servers first")
 	a.completions(c)

@@ -59,8 +59,8 @@ changed after it was indexed. 6: the sandbox cannot provide the required isolati
 		RunE: func(c *cobra.Command, args []string) error { return a.exec(c.Context(), f, args[0], args[1], args[2:]) },
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.cwd, "cwd", "", "the script's working directory")
-	fl.DurationVar(&f.timeout, "timeout", 0, "time limit for the script (default 1m)")
+	fl.StringVar(&f.cwd, "cwd", "", "`folder` in which the script runs")
+	fl.DurationVar(&f.timeout, "timeout", 0, "time limit for the script (a `duration` such as 90s; default 1m)")
 	fl.BoolVar(&f.stdin, "stdin", false, "pass standard input to the script")
 	f.add(fl)
 	a.completions(c)

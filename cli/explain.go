@@ -94,7 +94,7 @@ type mendableFind struct {
 
 func (a *app) explainCommand() *cobra.Command {
 	var place skillLocation
-	c := &cobra.Command{Use: "explain NAME|PATH", GroupID: "skills", Short: "Explain why a skill was loaded, hidden, or refused, and how to fix it",
+	c := &cobra.Command{Use: "explain NAME|PATH", GroupID: "skills", Short: "Explain why a skill is loaded, hidden, or refused, and the fix",
 		Long: `For each skill with this name or at this path, explain shows whether a run with
 the same flags would load it and which rule decided this, which problems were
 found and how to fix them, and whether the model would see the skill.`,

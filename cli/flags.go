@@ -20,10 +20,10 @@ type placeFlags struct {
 // add adds the flags. about describes the workspace's role in the command.
 func (p *placeFlags) add(fl *pflag.FlagSet, about string) {
 	fl.StringVar(&p.workspace, "workspace", "", about)
-	fl.StringArrayVar(&p.roots, "skills-root", nil, "skills folder, relative to the workspace (repeatable; default: the configured folders)")
+	fl.StringArrayVar(&p.roots, "skills-root", nil, "skills `folder`, relative to the workspace (repeatable; default: the configured folders)")
 	harnessFlag(fl, &p.harness)
-	fl.StringVar(&p.profile, "profile", "", "settings profile; see 'metier profile list'")
-	fl.StringArrayVar(&p.set, "set", nil, "change a setting: name=value (repeatable)")
+	fl.StringVar(&p.profile, "profile", "", "settings `profile`; see 'metier profile list'")
+	fl.StringArrayVar(&p.set, "set", nil, "change a setting: `name=value` (repeatable)")
 }
 
 // rootFlags are the flags of commands that use skills without a model: the workspace, skills and
@@ -35,8 +35,8 @@ type rootFlags struct {
 }
 
 func (f *rootFlags) add(fl *pflag.FlagSet) {
-	f.placeFlags.add(fl, "workspace for the scripts (default: the current folder)")
-	fl.StringVar(&f.artifacts, "artifact-root", "", "folder for the record (default: .metier/runs in the workspace)")
+	f.placeFlags.add(fl, "`folder` for the scripts to work in (default: the current one)")
+	fl.StringVar(&f.artifacts, "artifact-root", "", "`folder` for the record (default: .metier/runs in the workspace)")
 	f.programFlags.add(fl)
 }
 
@@ -50,7 +50,7 @@ func (a *app) rootRequest(f rootFlags) (q engine.Request, err error) {
 
 // harnessFlag adds the flag that all commands that use skills have.
 func harnessFlag(fl *pflag.FlagSet, to *[]string) {
-	fl.StringArrayVar(to, "harness", nil, "folder with a HARNESS.md, relative to the workspace (repeatable); see docs/HARNESS.md")
+	fl.StringArrayVar(to, "harness", nil, "`folder` with a HARNESS.md, relative to the workspace (repeatable); see docs/HARNESS.md")
 }
 
 // programFlags are the flags of commands that may run programs.
@@ -62,10 +62,10 @@ type programFlags struct {
 }
 
 func (f *programFlags) add(fl *pflag.FlagSet) {
-	fl.StringArrayVar(&f.scripts, "allow-skill-script", nil, "allow this script, and approve its skill's current files: SKILL:scripts/PATH (repeatable)")
-	fl.StringArrayVar(&f.hosts, "allow-host", nil, "allow programs and web_fetch to reach this host or *.DOMAIN (repeatable; default: no hosts)")
-	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox for programs: "+strings.Join(engine.Backends(), ", ")+" (default native)")
-	fl.StringArrayVar(&f.policy, "policy", nil, "policy file with grants, rules, and approvals (repeatable); see docs/POLICY.md")
+	fl.StringArrayVar(&f.scripts, "allow-skill-script", nil, "allow this `script`, and approve its skill's current files: SKILL:scripts/PATH (repeatable)")
+	fl.StringArrayVar(&f.hosts, "allow-host", nil, "allow programs and web_fetch to reach this `host` or *.DOMAIN (repeatable; default: no hosts)")
+	fl.StringVar(&f.sandbox, "sandbox", "", "`sandbox` for programs: "+strings.Join(engine.Backends(), ", ")+" (default native)")
+	fl.StringArrayVar(&f.policy, "policy", nil, "policy `file` with grants, rules, and approvals (repeatable); see docs/POLICY.md")
 }
 
 // request sets the fields of a request about programs.
@@ -80,17 +80,17 @@ type subagentFlags struct {
 }
 
 func (f *subagentFlags) add(fl *pflag.FlagSet) {
-	fl.StringArrayVar(&f.profiles, "allow-subagent-profile", nil, "let the model delegate tasks to subagents with this profile (repeatable); see 'metier subagents'")
-	fl.StringArrayVar(&f.dirs, "subagent-profiles", nil, "folder with more subagent profiles, as NAME.yaml files (repeatable)")
+	fl.StringArrayVar(&f.profiles, "allow-subagent-profile", nil, "let the model delegate tasks to subagents with this `profile` (repeatable); see 'metier subagents'")
+	fl.StringArrayVar(&f.dirs, "subagent-profiles", nil, "`folder` with more subagent profiles, as NAME.yaml files (repeatable)")
 }
 
 // browserFlags are the flags of a run that may share a browser session.
 type browserFlags struct{ endpoint, origin, until string }
 
 func (f *browserFlags) add(fl *pflag.FlagSet) {
-	fl.StringVar(&f.endpoint, "browser-endpoint", "", "give subagents a session in the browser at this local DevTools address: http://127.0.0.1:PORT")
-	fl.StringVar(&f.origin, "browser-origin", "", "the only origin that the browser session can open: https://app.example")
-	fl.StringVar(&f.until, "browser-until", "", "duration of the browser session, such as 20m, or its end time (default 1h)")
+	fl.StringVar(&f.endpoint, "browser-endpoint", "", "give subagents a session in the browser at this local DevTools `address`: http://127.0.0.1:PORT")
+	fl.StringVar(&f.origin, "browser-origin", "", "the only `origin` that the browser session can open: https://app.example")
+	fl.StringVar(&f.until, "browser-until", "", "`duration` of the browser session, such as 20m, or its end time (default 1h)")
 }
 
 func (f browserFlags) request() engine.BrowserRequest {

@@ -2,9 +2,12 @@ package cli_test
 
 import (
 	"bytes"
+	"iter"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"metier/cli"
 )
@@ -70,16 +73,64 @@ func TestCommandLines(t *testing.T) {
 }
 
 // Words without a space, such as an example of a value, may be longer than a line.
-func TestHelp_WrapsFlagsAt80Columns(t *testing.T) {
+func TestHelp_FitsIn80Columns(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"run --help", "mcp --help", "list --help"} {
-		var out bytes.Buffer
-		cli.Main(t.Context(), strings.Fields(line), nil, cli.IO{In: strings.NewReader(""), Out: &out, Err: &out, Dir: t.TempDir()})
-		_, flags, _ := strings.Cut(out.String(), "\nFlags:\n")
-		for l := range strings.Lines(flags) {
-			if len(l) > 81 && len(strings.Fields(l)) > 2 {
-				t.Errorf("metier %s: %d columns: %s", line, len(l)-1, l)
+	seen := 0
+	for args := range commandsOf(t) {
+		seen++
+		out := help(t, args)
+		_, examples, _ := strings.Cut(out, "\nExamples:\n")
+		examples, _, _ = strings.Cut(examples, "\n\n") // are copied, so they are not broken
+		for l := range strings.Lines(strings.Replace(out, examples, "", 1)) {
+			if utf8.RuneCountInString(l) > 81 && len(strings.Fields(l)) > 2 {
+				t.Errorf("metier %s --help: %d columns: %s", args, utf8.RuneCountInString(l)-1, l)
 			}
 		}
 	}
+	if seen < 40 {
+		t.Errorf("%d commands were read", seen)
+	}
+}
+
+// Help names the value of each flag by what it is, not by its type in Go.
+func TestHelp_NamesTheValuesOfFlags(t *testing.T) {
+	t.Parallel()
+	kind := regexp.MustCompile(`(?m)^ +(?:-\w, )?--[a-z-]+ (?:string|stringArray|int|int64|uint|uint64|strings)\s`)
+	for args := range commandsOf(t) {
+		for _, l := range kind.FindAllString(help(t, args), -1) {
+			t.Errorf("metier %s --help: %s", args, l)
+		}
+	}
+	var out bytes.Buffer
+	cli.Main(t.Context(), []string{"__complete", "run", "--skills"}, nil, cli.IO{In: strings.NewReader(""), Out: &out, Err: &out, Dir: t.TempDir()})
+	if text := out.String(); !strings.Contains(text, "--skills-root\tskills folder, ") {
+		t.Errorf("completion: %s", text)
+	}
+}
+
+// commandsOf yields all commands, as their words, except those of the framework.
+func commandsOf(t *testing.T) iter.Seq[string] {
+	listed := regexp.MustCompile(`(?m)^  ([a-z-]+) {2,}[A-Z]`)
+	return func(yield func(string) bool) {
+		todo := []string{""}
+		for len(todo) > 0 {
+			args := todo[0]
+			todo = todo[1:]
+			if !yield(args) {
+				return
+			}
+			list, _, _ := strings.Cut(help(t, args), "\nFlags:\n")
+			for _, m := range listed.FindAllStringSubmatch(list, -1) {
+				if m[1] != "completion" && m[1] != "help" {
+					todo = append(todo, strings.TrimSpace(args+" "+m[1]))
+				}
+			}
+		}
+	}
+}
+
+func help(t *testing.T, args string) string {
+	var out bytes.Buffer
+	cli.Main(t.Context(), append(strings.Fields(args), "--help"), nil, cli.IO{In: strings.NewReader(""), Out: &out, Err: &out, Dir: t.TempDir()})
+	return out.String()
 }

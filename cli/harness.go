@@ -32,7 +32,7 @@ func (a *app) ofFolder(c *cobra.Command, layout *string, about string) {
 	c.ValidArgsFunction = firstArg(1, folders)
 }
 
-const layoutAbout = "harness layout: v1, v2, or auto (default: the harness_layout setting)"
+const layoutAbout = "harness `layout`: v1, v2, or auto (default: the harness_layout setting)"
 
 // harnessOptions returns how harnesses are read.
 func (a *app) harnessOptions(ctx context.Context, layout string) (*harness.Options, error) {
@@ -318,6 +318,6 @@ and, in v2, .leaf-detectors. It never overwrites existing files.`,
 			return err
 		}}
 	c.Flags().BoolVar(&empty, "empty", false, "create HARNESS.md without skills or references")
-	a.ofFolder(c, &layout, "layout of the new harness: v1 or v2 (default v1)")
+	a.ofFolder(c, &layout, "`layout` of the new harness: v1 or v2 (default v1)")
 	return c
 }

@@ -48,7 +48,7 @@ current folder do not search the new skill's folder, it prints a note. With --di
 			_, err := fmt.Fprintf(a.Out, "created %s\nNext: describe in it what the skill does and when to use it, then run: metier validate %s\n", oneLine(file), termtext.Word(shown))
 			return err
 		}}
-	c.Flags().StringVar(&parent, "dir", "", "folder in which to create the skill (default: the current one)")
+	c.Flags().StringVar(&parent, "dir", "", "`folder` in which to create the skill (default: the current one)")
 	a.completions(c)
 	return c
 }

@@ -155,9 +155,9 @@ cut to fit the width. Piped output is not truncated.`,
 
 // flags adds the flags that select skills by their properties.
 func (f *listFlags) flags(c *cobra.Command) {
-	c.Flags().StringArrayVar(&f.states, "state", nil, "show only skills in this state: "+strings.Join(states, ", ")+" (repeatable)")
-	c.Flags().StringArrayVar(&f.source, "source", nil, "show only skills from this source or tier (repeatable)")
-	c.Flags().StringArrayVar(&f.tiers, "tier", nil, "show only skills in this tier: "+strings.Join(tierNames(), ", ")+" (repeatable)")
+	c.Flags().StringArrayVar(&f.states, "state", nil, "show only skills in this `state`: "+strings.Join(states, ", ")+" (repeatable)")
+	c.Flags().StringArrayVar(&f.source, "source", nil, "show only skills from this `source` or tier (repeatable)")
+	c.Flags().StringArrayVar(&f.tiers, "tier", nil, "show only skills in this `tier`: "+strings.Join(tierNames(), ", ")+" (repeatable)")
 }
 
 // digested sets the digests of readable skills, which requires reading all their files. Unreadable

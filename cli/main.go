@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"metier/config"
@@ -100,13 +101,13 @@ func (a *app) main(ctx context.Context, args []string) int {
 	ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.cancel(nil)
 	defer a.interrupts(ctx)()
+	a.completing = len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 	root := a.root()
 	root.SetArgs(withoutHelp(root, args))
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	a.json = asksJSON(args) // an error may come before the flag is read
-	a.completing = len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 	err := a.printed(root.ExecuteContext(ctx))
 	a.engine().Close()
 	a.hangUp()
@@ -213,7 +214,24 @@ func (a *app) root() *cobra.Command {
 	a.namesCommands(c)
 	argsAreUsage(c)
 	a.noteCurrent(c)
+	a.fitHelp(c)
 	return c
+}
+
+// fitHelp breaks the lines of help to the width of the terminal, at most 80 columns. The help of
+// flags is broken when it is printed.
+func (a *app) fitHelp(c *cobra.Command) {
+	width := 80
+	if n := a.columns(); n > 0 {
+		width = min(n, width)
+	}
+	c.Long = paragraphs(c.Long, width)
+	if a.completing { // completion prints usages as they are
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })
+	}
+	for _, sub := range c.Commands() {
+		a.fitHelp(sub)
+	}
 }
 
 // surface is the recorded origin of runs started from the command line.

@@ -61,7 +61,7 @@ fails. A project's files, such as .mcp.json, are read only if you specify them.`
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return a.mcpLs(c.Context(), files) },
 	}
-	c.Flags().StringArrayVar(&files, "mcp-config", nil, `file that lists MCP servers, {"mcpServers": …} (repeatable)`)
+	c.Flags().StringArrayVar(&files, "mcp-config", nil, "`file` that lists MCP servers, {\"mcpServers\": …} (repeatable)")
 	a.completions(c)
 	return c
 }
@@ -143,7 +143,7 @@ func (a *app) mcpInspectCommand() *cobra.Command {
 	var verify bool
 	c := &cobra.Command{
 		Use:   "inspect SERVER",
-		Short: "Show an MCP server's tools and skills, and whether the skills can be verified",
+		Short: "Show an MCP server's tools and skills, and verify the skills",
 		Long: `Inspect shows what a configured server offers, as a run would see it: the names
 and effects of its tools, and its skills with their problems. It does not fetch
 skill files. With --verify, it fetches all of them, checks sizes, digests, and
@@ -152,7 +152,7 @@ frontmatter, and exits with 1 if any file does not match.`,
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return a.mcpInspect(c.Context(), args[0], files, verify) },
 	}
-	c.Flags().StringArrayVar(&files, "mcp-config", nil, `file that lists MCP servers, {"mcpServers": …} (repeatable)`)
+	c.Flags().StringArrayVar(&files, "mcp-config", nil, "`file` that lists MCP servers, {\"mcpServers\": …} (repeatable)")
 	c.Flags().BoolVar(&verify, "verify", false, "fetch every file and compare it with its entry")
 	a.completions(c)
 	return c

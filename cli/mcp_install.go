@@ -32,7 +32,7 @@ func (a *app) mcpInstallCommand() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "install CLIENT [flags] [-- ARGS...]",
-		Short: "Print or write the configuration entry that a client needs for 'metier mcp'",
+		Short: "Print or write a client's configuration entry for 'metier mcp'",
 		Long: `Install prints the entry that starts this program as a skill server, and the path
 of the client's configuration file for it. With --write, it asks for confirmation
 and then adds the entry to that file, or replaces the entry with the same name.
@@ -65,9 +65,9 @@ Clients: ` + strings.Join(names, ", ") + ".",
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.name, "as", "skills", "name of the server in the client's configuration")
-	fl.StringVar(&f.url, "url", "", "address of a running server, such as http://127.0.0.1:8931/mcp")
-	fl.StringVar(&f.tokenEnv, "token-env", "", "with --url: environment variable that contains the client's token")
+	fl.StringVar(&f.name, "as", "skills", "`name` of the server in the client's configuration")
+	fl.StringVar(&f.url, "url", "", "`address` of a running server, such as http://127.0.0.1:8931/mcp")
+	fl.StringVar(&f.tokenEnv, "token-env", "", "with --url: environment `variable` that contains the client's token")
 	fl.BoolVar(&f.project, "project", false, "use the project's configuration file instead of the user's")
 	fl.BoolVar(&f.write, "write", false, "write the entry to the file, after asking for confirmation")
 	fl.BoolVar(&f.yes, "yes", false, "do not ask for confirmation")

@@ -124,8 +124,8 @@ possible values are cut to its width; --json has all of them.`,
 			}
 			return a.showProfile(name, origins)
 		}}
-	c.Flags().StringVar(&workspace, "workspace", "", "folder whose metier.yaml applies (default: the current one)")
-	c.Flags().StringArrayVar(&set, "set", nil, "change a setting: name=value (repeatable)")
+	c.Flags().StringVar(&workspace, "workspace", "", "`folder` whose metier.yaml applies (default: the current one)")
+	c.Flags().StringArrayVar(&set, "set", nil, "change a setting: `name=value` (repeatable)")
 	a.completions(c)
 	return c
 }

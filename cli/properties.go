@@ -35,7 +35,7 @@ Exit 1: the skill cannot be read. 2: PATH does not exist.`,
 }
 
 func (a *app) toPromptCommand() *cobra.Command {
-	c := &cobra.Command{Use: "to-prompt PATH...", GroupID: "author", Short: "Print skills as a prompt's <available_skills> block, as skills-ref does",
+	c := &cobra.Command{Use: "to-prompt PATH...", GroupID: "author", Short: "Print skills as an <available_skills> block, like skills-ref",
 		Long: `To-prompt prints the name, description, and location of each skill as the
 <available_skills> block for a system prompt, byte for byte as the reference
 validator skills-ref does. If a skill cannot be read, the command fails and prints

@@ -24,8 +24,8 @@ import (
 type runPlace struct{ workspace, artifacts string }
 
 func (p *runPlace) flags(c *cobra.Command) {
-	c.Flags().StringVar(&p.workspace, "workspace", "", "folder in which the agent worked (default: the current one)")
-	c.Flags().StringVar(&p.artifacts, "artifact-root", "", "records folder (default: .metier/runs in the workspace)")
+	c.Flags().StringVar(&p.workspace, "workspace", "", "`folder` in which the agent worked (default: the current one)")
+	c.Flags().StringVar(&p.artifacts, "artifact-root", "", "records `folder` (default: .metier/runs in the workspace)")
 }
 
 // runsFolder returns the folder of runs named by the flags and the configuration.
@@ -149,7 +149,7 @@ task. On a terminal, the task is cut to fit the width.`,
 			return a.listRuns(root, list, limit)
 		}}
 	place.flags(c)
-	c.Flags().IntVar(&limit, "limit", 0, "maximum number of runs to list (default 0: all)")
+	c.Flags().IntVar(&limit, "limit", 0, "maximum `number` of runs to list (default 0: all)")
 	a.completions(c)
 	return c
 }
@@ -282,7 +282,7 @@ unzip it and run 'metier audit verify FOLDER/RUN'.` + aboutRun,
 			return a.putExport(r, out, b.Bytes())
 		}}
 	place.flags(c)
-	c.Flags().StringVarP(&out, "output", "o", "", "archive to write; -: standard output")
+	c.Flags().StringVarP(&out, "output", "o", "", "archive `file` to write; -: standard output")
 	c.Flags().BoolVar(&unverified, "unverified", false, "export a record that fails verification, and list its problems in verify.json")
 	a.completions(c)
 	return c

@@ -26,11 +26,11 @@ type answerFlags struct {
 
 func (f *answerFlags) add(c *cobra.Command) {
 	f.flags(c)
-	c.Flags().StringVar(&f.question, "question", "", "question to answer, by its ID or its call's ID (default: the only open question)")
+	c.Flags().StringVar(&f.question, "question", "", "`question` to answer, by its ID or its call's ID (default: the only open question)")
 }
 
 func (f *answerFlags) addScope(c *cobra.Command) {
-	c.Flags().StringVar(&f.scope, "scope", policy.ScopeOnce, "what the answer applies to: once (this call), session (this run), or always (a script, in every run)")
+	c.Flags().StringVar(&f.scope, "scope", policy.ScopeOnce, "`scope` of the answer: once (this call), session (this run), or always (a script, in every run)")
 }
 
 func (a *app) runsAnswerCommand() *cobra.Command {

@@ -26,7 +26,7 @@ affect the run in which it was given.`,
 			}
 			return a.listApprovals()
 		}}
-	c.Flags().StringArrayVar(&revoke, "revoke", nil, "revoke one approval by ID, or all approvals of a skill by its name (repeatable)")
+	c.Flags().StringArrayVar(&revoke, "revoke", nil, "revoke one `approval` by ID, or all approvals of a skill by its name (repeatable)")
 	a.completions(c)
 	_ = c.RegisterFlagCompletionFunc("revoke", func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		list, _ := a.engine().State().Approvals() // completion shows no errors

@@ -30,7 +30,7 @@ result. To continue the run, use 'metier run --resume RUN'.` + aboutWaiting,
 		Args:    oneRun,
 		RunE:    func(c *cobra.Command, args []string) error { return a.answer(c.Context(), f, args[0], false) }}
 	f.add(c)
-	c.Flags().StringVar(&f.scope, "scope", policy.ScopeOnce, "how long the answer applies: once, or session (this run)")
+	c.Flags().StringVar(&f.scope, "scope", policy.ScopeOnce, "`scope` of the answer: once, or session (this run)")
 	a.completions(c)
 	return c
 }

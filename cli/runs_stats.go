@@ -61,9 +61,9 @@ before now (90m, 12h, 30d).`,
 			})
 		}}
 	place.flags(c)
-	c.Flags().StringVar(&skill, "skill", "", "count only the skill with this name or ID")
-	c.Flags().StringVar(&since, "since", "", "count only uses since this time: a day, a time, or a duration before now")
-	c.Flags().IntVar(&limit, "limit", 0, "maximum number of runs to read, newest first (default 10,000)")
+	c.Flags().StringVar(&skill, "skill", "", "count only the `skill` with this name or ID")
+	c.Flags().StringVar(&since, "since", "", "count only uses since this `time`: a day, a time, or a duration before now")
+	c.Flags().IntVar(&limit, "limit", 0, "maximum `number` of runs to read, newest first (default 10,000)")
 	a.completions(c)
 	return c
 }

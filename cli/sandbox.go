@@ -132,10 +132,10 @@ command's exit code.`,
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.workspace, "workspace", "", "writable folder to mount at /workspace (default: none)")
-	fl.DurationVar(&f.timeout, "timeout", 0, "time limit for the command (default 1m)")
-	fl.StringVar(&f.level, "level", sandbox.L2.String(), "minimum isolation level: L0, L1, L2, or L3")
-	fl.StringVar(&f.backend, "sandbox", "", "sandbox backend: "+strings.Join(engine.Backends(), ", ")+" (default native)")
+	fl.StringVar(&f.workspace, "workspace", "", "writable `folder` to mount at /workspace (default: none)")
+	fl.DurationVar(&f.timeout, "timeout", 0, "time limit for the command (a `duration` such as 90s; default 1m)")
+	fl.StringVar(&f.level, "level", sandbox.L2.String(), "minimum isolation `level`: L0, L1, L2, or L3")
+	fl.StringVar(&f.backend, "sandbox", "", "`sandbox` to use: "+strings.Join(engine.Backends(), ", ")+" (default native)")
 	a.completions(c)
 	return c
 }

@@ -72,7 +72,7 @@ at most 2,000 skills. References in a harness are found by name and description.
 		}}
 	place.flags(c)
 	place.servers(c)
-	c.Flags().IntVar(&limit, "limit", limit, "maximum number of results")
+	c.Flags().IntVar(&limit, "limit", limit, "maximum `number` of results")
 	c.Flags().BoolVar(&f.all, "all", false, "also search skills that cannot be used")
 	f.flags(c)
 	a.completions(c)

@@ -31,13 +31,13 @@ type skillLocation struct {
 }
 
 func (p *skillLocation) flags(c *cobra.Command) {
-	p.add(c.Flags(), "project folder (default: the current one)")
+	p.add(c.Flags(), "project `folder` (default: the current one)")
 }
 
 // servers adds the flag for commands that also read skills of MCP servers. These are started or
 // called, so a command does so only if the user names them.
 func (p *skillLocation) servers(c *cobra.Command) {
-	c.Flags().StringArrayVar(&p.mcp, "mcp-config", nil, "file that lists MCP servers; their skills are included (repeatable)")
+	c.Flags().StringArrayVar(&p.mcp, "mcp-config", nil, "`file` that lists MCP servers; their skills are included (repeatable)")
 }
 
 // skillIndex is the set of skills that a run would find at a location.

@@ -30,7 +30,7 @@ docs/SUBAGENTS.md describes what a subagent gets and what it returns.`,
 		Example: "  metier subagents\n  metier subagents show browser\n  metier subagents check subagents/painter.yaml\n  metier run --allow-subagent-profile default --prompt \"Compare the two reports\"",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return a.listSubagents(dirs) }}
-	c.PersistentFlags().StringArrayVar(&dirs, "subagent-profiles", nil, "folder with more subagent profiles, as NAME.yaml files (repeatable)")
+	c.PersistentFlags().StringArrayVar(&dirs, "subagent-profiles", nil, "`folder` with more subagent profiles, as NAME.yaml files (repeatable)")
 	show := &cobra.Command{Use: "show NAME", Short: "Show what subagents with this profile may do",
 		Example: "  metier subagents show browser\n  metier subagents show author --json", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return a.showSubagent(dirs, args[0]) }}

@@ -194,6 +194,18 @@ func wrap(s string, first, rest int) []string {
 	return append(out, s)
 }
 
+// paragraphs wraps text whose paragraphs are separated by empty lines. A paragraph with an indented
+// line stays as it is.
+func paragraphs(text string, width int) string {
+	list := strings.Split(text, "\n\n")
+	for i, p := range list {
+		if !strings.HasPrefix(p, " ") && !strings.Contains(p, "\n ") {
+			list[i] = strings.Join(wrap(strings.Join(strings.Fields(p), " "), width, width), "\n")
+		}
+	}
+	return strings.Join(list, "\n\n")
+}
+
 // plain reports whether s is printable ASCII, so that each byte takes one column.
 func plain(s string) bool {
 	for i := range len(s) {

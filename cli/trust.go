@@ -51,7 +51,7 @@ anything. Read the skill first: metier show NAME --body.`,
 			return a.put(doc, func() { a.showTrusted(doc, revoke) })
 		}}
 	place.flags(c)
-	c.Flags().StringVar(&tier, "tier", string(policy.User), "tier that the skill gets: user or project")
+	c.Flags().StringVar(&tier, "tier", string(policy.User), "`tier` that the skill gets: user or project")
 	c.Flags().BoolVar(&revoke, "revoke", false, "remove the trust")
 	a.completions(c)
 	c.ValidArgsFunction = firstArg(1, a.completeWhich(func(sk metier.Skill) bool { return sk.Tier.Or() == policy.ThirdParty || revoke }))

@@ -52,9 +52,9 @@ Exit 0: every skill is valid. 1: at least one is invalid. 4: a path does not exi
 			}
 			return a.validate(c.Context(), args, judge, format, ref)
 		}}
-	c.Flags().StringVar(&format, "format", formatText, "output format: text, json, or sarif")
+	c.Flags().StringVar(&format, "format", formatText, "output `format`: text, json, or sarif")
 	c.Flags().BoolVar(&ref, "reference", false, "check exactly as the reference validator skills-ref 0.1.0 does")
-	c.Flags().StringVar(&profile, "profile", "", "check whether skills would load under this profile; see 'metier profile list'")
+	c.Flags().StringVar(&profile, "profile", "", "check whether skills would load under this `profile`; see 'metier profile list'")
 	a.completions(c)
 	c.ValidArgsFunction = folders
 	return c
