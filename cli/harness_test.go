@@ -21,7 +21,8 @@ import (
 // harnessCommands are the commands of scripts about harnesses.
 var harnessCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){"example": example}
 
-// example copies one of our examples, including file modes: example NAME TO.
+// example copies one of our examples, including file modes: example NAME TO. Records that runs left in
+// it are not copied.
 func example(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: example NAME TO")
@@ -29,6 +30,9 @@ func example(ts *testscript.TestScript, neg bool, args []string) {
 	from, to := filepath.Join("..", "examples", args[0]), ts.MkAbs(args[1])
 	ts.Check(copyTree(from, to))
 	ts.Check(filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && d.Name() == ".metier" {
+			return filepath.SkipDir
+		}
 		if err != nil || d.IsDir() {
 			return err
 		}
