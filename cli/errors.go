@@ -45,11 +45,29 @@ type problem struct {
 }
 
 func (p *problem) Error() string { return p.err.Error() }
+
+// plainOps are the operations of library errors that say nothing about a command.
+var plainOps = []string{"exec", "find", "lease", "load", "look", "mcp inspect", "path", "run", "say", "show", "subagents", "use"}
+
+// text returns the message for the user.
+func (p *problem) text() string {
+	text := p.err.Error()
+	if e, ok := p.err.(*metier.Error); ok && slices.Contains(plainOps, e.Op) {
+		return strings.TrimPrefix(text, e.Op+": ")
+	}
+	return text
+}
+
 func (p *problem) Unwrap() error { return p.err }
 
 // usage returns an error for incorrect usage of a command.
 func usage(c *cobra.Command, err error) error {
 	return &problem{exit: exitUsage, code: "usage", err: err, hint: fmt.Sprintf("see '%s --help'", c.CommandPath())}
+}
+
+// nameOf returns the words of a command after the program's name, which errors start with anyway.
+func nameOf(c *cobra.Command) string {
+	return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
 }
 
 // pathWords are the arguments in Use lines that are paths.
@@ -62,7 +80,7 @@ func argsAreUsage(c *cobra.Command) {
 		paths := slices.ContainsFunc(strings.Fields(c.Use), func(w string) bool { return slices.Contains(pathWords, w) })
 		c.Args = func(c *cobra.Command, args []string) error {
 			if paths && slices.Contains(args, "") {
-				return wrong("usage", "specify a path; an unset shell variable expands to an empty argument", "%s: an argument is empty", c.CommandPath())
+				return wrong("usage", "specify a path; an unset shell variable expands to an empty argument", "%s: an argument is empty", nameOf(c))
 			}
 			err := check(c, args)
 			if _, worded := errors.AsType[*problem](err); err == nil || worded {
@@ -89,7 +107,7 @@ func misplaced(c *cobra.Command, args []string) error {
 	case len(args) > len(takes):
 		return fmt.Errorf("unexpected argument %q", args[len(takes)])
 	}
-	return fmt.Errorf("%s needs %s", c.CommandPath(), strings.Join(takes[len(args):], " "))
+	return fmt.Errorf("%s needs %s", nameOf(c), strings.Join(takes[len(args):], " "))
 }
 
 var flagKinds = map[string]string{"int": "a whole number", "int64": "a whole number", "uint": "a whole number from 0", "uint64": "a whole number from 0", "duration": "a duration such as 90s or 10m", "bool": "true or false"}
@@ -211,7 +229,7 @@ func (a *app) report(ctx context.Context, err error) int {
 // cannot be mistaken for metier's own lines.
 func (a *app) say(p *problem) {
 	if a.json {
-		body := map[string]string{"code": p.code, "message": asFlags(p.err.Error())}
+		body := map[string]string{"code": p.code, "message": asFlags(p.text())}
 		if p.hint != "" {
 			body["hint"] = a.placed(asFlags(p.hint))
 		}
@@ -223,7 +241,7 @@ func (a *app) say(p *problem) {
 		return
 	}
 	indent := strings.NewReplacer("\n", "\n  ")
-	fmt.Fprintf(a.Err, "metier: %s [%s]\n", indent.Replace(printable(asFlags(p.err.Error()))), p.code)
+	fmt.Fprintf(a.Err, "metier: %s [%s]\n", indent.Replace(printable(asFlags(p.text()))), p.code)
 	if p.hint != "" {
 		fmt.Fprintf(a.Err, "  hint: %s\n", indent.Replace(printable(a.placed(asFlags(p.hint)))))
 	}

@@ -120,7 +120,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 // help prints the help of a command that only groups others.
 func (a *app) help(c *cobra.Command, _ []string) error {
 	if a.json {
-		return usage(c, fmt.Errorf("%s needs a command", c.CommandPath()))
+		return usage(c, fmt.Errorf("%s needs a command", nameOf(c)))
 	}
 	return c.Help()
 }

@@ -111,7 +111,7 @@ func oneRun(c *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		return nil
 	}
-	err := fmt.Errorf("%s needs one run, not %d", c.CommandPath(), len(args))
+	err := fmt.Errorf("%s needs one run, not %d", nameOf(c), len(args))
 	return &problem{exit: exitUsage, code: "usage", err: err, hint: "specify an ID, the start of an ID, a run folder, or latest; 'metier runs list' shows the IDs"}
 }
 

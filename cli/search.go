@@ -52,7 +52,7 @@ at most 2,000 skills. References in a harness are found by name and description.
 		Example: "  metier search fill in a pdf form\n  metier search kubernetes --limit 3 --json\n  metier search review --source project",
 		Args: func(c *cobra.Command, args []string) error {
 			if strings.TrimSpace(strings.Join(args, "")) == "" {
-				return wrong("usage", "describe what the skill should do in a few words: metier search fill in a pdf form", "%s needs words to search for", c.CommandPath())
+				return wrong("usage", "describe what the skill should do in a few words: metier search fill in a pdf form", "%s needs words to search for", nameOf(c))
 			}
 			return nil
 		},

@@ -141,6 +141,6 @@ func oneSkill(c *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		what = "an empty name"
 	}
-	return &problem{exit: exitUsage, code: "usage", err: errors.New(c.CommandPath() + " needs one skill, not " + what),
+	return &problem{exit: exitUsage, code: "usage", err: errors.New(nameOf(c) + " needs one skill, not " + what),
 		hint: "specify a name from 'metier list', an ID, or the path to a skill folder"}
 }
