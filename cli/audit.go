@@ -93,8 +93,12 @@ func (a *app) showVerify(r run.VerifyReport) {
 	}
 	var files []string
 	for _, s := range []string{"equal", "stale", "missing", "differs", "unknown"} {
-		if states[s] > 0 {
-			files = append(files, fmt.Sprintf("%d %s", states[s], s))
+		n := states[s]
+		if n > 1 && s == "differs" {
+			s = "differ"
+		}
+		if n > 0 {
+			files = append(files, fmt.Sprintf("%d %s", n, s))
 		}
 	}
 	heads := "none: no head of this record is stored outside the workspace"

@@ -55,7 +55,7 @@ func (a *app) showDoctor(checks []doctor.Check) error {
 
 // hostChecks returns the checks of the program and its streams.
 func (a *app) hostChecks() []doctor.Check {
-	program := fmt.Sprintf("metier %s, %s, %s/%s, %d processors", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	program := fmt.Sprintf("metier %s, %s, %s/%s, %s", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH, plural.Of(runtime.NumCPU(), "processor"))
 	terminal := doctor.Check{Name: "terminal", State: doctor.Note}
 	switch {
 	case a.asks():

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"metier"
+	"metier/internal/plural"
 	"metier/record"
 )
 
@@ -114,10 +115,10 @@ func (f *Folder) verifyLog(ctx context.Context) (VerifyReport, error) {
 		r.Warnings = append(r.Warnings, Problem{Code: CodeNoHeads, Detail: "no heads of this log are recorded outside of the workspace: entries that were cut off or added, or a log that was rewritten, would not show"})
 	}
 	if f.heads != nil && f.heads.Bad() > 0 {
-		r.Warnings = append(r.Warnings, Problem{Code: CodeHeadsBad, Detail: fmt.Sprintf("%d lines of the file of heads cannot be read; a crash leaves one, and the others count", f.heads.Bad())})
+		r.Warnings = append(r.Warnings, Problem{Code: CodeHeadsBad, Detail: fmt.Sprintf("%s of the file of heads cannot be read; a crash leaves one, and the others count", plural.Of(f.heads.Bad(), "line"))})
 	}
 	if rec.Blobs.Erased > 0 {
-		r.Warnings = append(r.Warnings, Problem{Code: CodeContentGone, Detail: fmt.Sprintf("%d of %d blobs were erased; their digests remain", rec.Blobs.Erased, rec.Blobs.Checked)})
+		r.Warnings = append(r.Warnings, Problem{Code: CodeContentGone, Detail: fmt.Sprintf("erased: %d of %s; the digests remain", rec.Blobs.Erased, plural.Of(rec.Blobs.Checked, "blob"))})
 	}
 	return r, nil
 }

@@ -73,7 +73,7 @@ func (d *doctor) names(ctx context.Context, list []skillroots.Root, set settings
 		}
 	}
 	if found > most {
-		d.note("names", "'metier list' shows each", "%d more names are doubtful", found-most)
+		d.note("names", "'metier list' shows each", "%s more", plural.Of(found-most, "doubtful name"))
 	}
 }
 

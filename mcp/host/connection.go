@@ -19,6 +19,7 @@ import (
 
 	"metier"
 	"metier/internal/digest"
+	"metier/internal/plural"
 )
 
 // Extension is the identifier of SEP-2640.
@@ -274,7 +275,7 @@ func (c *connection) same(ctx context.Context, name, was string) error {
 		fresh := slices.DeleteFunc(slices.Sorted(maps.Keys(c.now)), func(n string) bool { return old[n] != "" })
 		c.mu.Unlock()
 		if len(fresh) > 0 {
-			c.host.note(c, "mcp-tools-new", "it has %d new tools since the run started, which this run does not use: %s", len(fresh), strings.Join(fresh[:min(len(fresh), 10)], ", "))
+			c.host.note(c, "mcp-tools-new", "it has %s since the run started, which this run does not use: %s", plural.Of(len(fresh), "new tool"), strings.Join(fresh[:min(len(fresh), 10)], ", "))
 		}
 	}
 	c.mu.Lock()
