@@ -27,18 +27,18 @@ type explained struct {
 }
 
 type explainedEntry struct {
-	ID          string         `json:"id"`
-	Name        string         `json:"name"`
-	Path        string         `json:"path"`
-	Tier        string         `json:"tier"`
-	State       string         `json:"state"` // of a skill, or none
-	Rule        string         `json:"rule"`
-	Reason      string         `json:"reason"`
-	Fix         string         `json:"fix"`
-	ShadowedBy  *shadow        `json:"shadowedBy"`
-	Model       *modelSees     `json:"model"` // null: there is no skill
-	MCP         *mcpSees       `json:"mcp"`   // null: the skill is not loaded
-	Diagnostics []mendableFind `json:"diagnostics"`
+	ID          string        `json:"id"`
+	Name        string        `json:"name"`
+	Path        string        `json:"path"`
+	Tier        string        `json:"tier"`
+	State       string        `json:"state"` // of a skill, or none
+	Rule        string        `json:"rule"`
+	Reason      string        `json:"reason"`
+	Fix         string        `json:"fix"`
+	ShadowedBy  *shadow       `json:"shadowedBy"`
+	Model       *modelSees    `json:"model"` // null: there is no skill
+	MCP         *mcpSees      `json:"mcp"`   // null: the skill is not loaded
+	Diagnostics []fixableFind `json:"diagnostics"`
 }
 
 // shadow is the skill that has the name.
@@ -87,7 +87,7 @@ func (sh *skillIndex) overMCP(ctx context.Context, sk metier.Skill) (*mcpSees, e
 	return &mcpSees{Rule: d.Code, Reason: reason, Fix: r.Fix}, nil
 }
 
-type mendableFind struct {
+type fixableFind struct {
 	metier.Diagnostic
 	Fix string `json:"fix"`
 }
@@ -164,7 +164,7 @@ func (sh *skillIndex) unlisted(ctx context.Context, subject string) (explainedEn
 			e = sh.Snapshot.ExplainPath(ctx, p)
 		}
 	}
-	out := explainedEntry{Path: places[0], State: stateNone, Rule: e.Rule, Reason: e.Reason, Fix: e.Fix, Diagnostics: []mendableFind{}}
+	out := explainedEntry{Path: places[0], State: stateNone, Rule: e.Rule, Reason: e.Reason, Fix: e.Fix, Diagnostics: []fixableFind{}}
 	if e.Rule != "outside-roots" {
 		return out, nil
 	}
@@ -194,14 +194,14 @@ func noSkillFile(path string) bool {
 func entryOf(e metier.Explanation, cat metier.Catalog) explainedEntry {
 	sk := e.Skill
 	out := explainedEntry{ID: sk.ID.String(), Name: sk.Name, Path: cmp.Or(sk.Head.Location, foundAt(sk)), Tier: string(sk.Tier.Or()), State: string(e.State),
-		Rule: e.Rule, Reason: e.Reason, Fix: e.Fix, Diagnostics: []mendableFind{},
+		Rule: e.Rule, Reason: e.Reason, Fix: e.Fix, Diagnostics: []fixableFind{},
 		Model: &modelSees{e.Shown, howShown(e), string(cat.Place), e.ShownRule, e.ShownReason, e.ShownFix}}
 	if e.State == metier.Shadowed {
 		out.ShadowedBy = &shadow{e.By.ID.String(), e.By.Head.Location, string(e.By.Tier.Or())}
 	}
 	for _, d := range sk.Diagnostics {
 		r, _ := diagcodes.Of(d.Code)
-		out.Diagnostics = append(out.Diagnostics, mendableFind{d, r.Fix})
+		out.Diagnostics = append(out.Diagnostics, fixableFind{d, r.Fix})
 	}
 	return out
 }

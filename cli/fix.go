@@ -67,7 +67,7 @@ func (a *app) fix(ctx context.Context, paths []string, write bool) error {
 	}
 	switch {
 	case left > 0:
-		return &problem{exit: exitFailed, code: "skill_not_mended", err: fmt.Errorf("%s not fixed", countOf(left+missing, len(paths), "skill")),
+		return &problem{exit: exitFailed, code: "skill_not_fixed", err: fmt.Errorf("%s not fixed", countOf(left+missing, len(paths), "skill")),
 			hint: "fix the listed problems by hand; their meaning cannot be determined automatically"}
 	case missing > 0:
 		return &problem{exit: exitNotFound, code: "path_missing", err: fmt.Errorf("%s missing", countOf(missing, len(paths), "path")),
@@ -79,7 +79,7 @@ func (a *app) fix(ctx context.Context, paths []string, write bool) error {
 func (a *app) showFixed(f folder.Fixed, write bool) {
 	switch {
 	case f.Written:
-		fmt.Fprintf(a.Out, "fixed %s: %s\n", oneLine(f.File), oneLine(codesOf(f.Mended)))
+		fmt.Fprintf(a.Out, "fixed %s: %s\n", oneLine(f.File), oneLine(codesOf(f.Fixed)))
 	case f.Changed && a.outTerminal():
 		io.WriteString(a.Out, printable(strings.ToValidUTF8(f.Diff, "\uFFFD")))
 	case f.Changed:
@@ -87,7 +87,7 @@ func (a *app) showFixed(f folder.Fixed, write bool) {
 	}
 	switch {
 	case f.Changed && !write:
-		fmt.Fprintf(a.Err, "%s: %s to write: metier fix --write %s\n", oneLine(f.File), plural.Of(len(f.Mended), "repair"), termtext.Word(f.Path))
+		fmt.Fprintf(a.Err, "%s: %s to write: metier fix --write %s\n", oneLine(f.File), plural.Of(len(f.Fixed), "repair"), termtext.Word(f.Path))
 	case !f.Changed && f.OK:
 		fmt.Fprintf(a.Err, "%s: nothing to repair ('metier validate' checks the rest)\n", oneLine(f.File))
 	}

@@ -106,7 +106,7 @@ func (a *app) validate(ctx context.Context, paths []string, judge func(path stri
 		}
 		repairs := 0
 		if !quiet && len(v.Diagnostics) > 0 {
-			repairs = len(folder.Fix(a.Dir, p, false).Mended)
+			repairs = len(folder.Fix(a.Dir, p, false).Fixed)
 		}
 		if repairs > 0 && !v.OK {
 			repairable++

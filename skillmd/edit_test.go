@@ -27,8 +27,8 @@ func TestCorpusIsWrittenBack(t *testing.T) {
 		needs := slices.ContainsFunc(f.Diagnostics(), Diagnostic.Repair)
 		if needs {
 			repaired++
-			checkMend(t, src)
-			if f.Mend(); slices.ContainsFunc(f.Diagnostics(), Diagnostic.Repair) {
+			checkFix(t, src)
+			if f.Fix(); slices.ContainsFunc(f.Diagnostics(), Diagnostic.Repair) {
 				left++
 			}
 		}
@@ -39,14 +39,14 @@ func TestCorpusIsWrittenBack(t *testing.T) {
 	}
 }
 
-// checkMend repairs a file and compares its values before and after.
-func checkMend(t *testing.T, src []byte) {
+// checkFix repairs a file and compares its values before and after.
+func checkFix(t *testing.T, src []byte) {
 	t.Helper()
 	f := Open(src)
 	old, before := f.doc.Front, f.Diagnostics()
-	done := f.Mend()
+	done := f.Fix()
 	if len(done) == 0 && !bytes.Equal(f.Bytes(), src) || len(f.Diagnostics()) > len(before)-len(done) {
-		t.Fatalf("%q is %q: mended %v of %v, left %v", src, f.Bytes(), done, before, f.Diagnostics())
+		t.Fatalf("%q is %q: fixed %v of %v, left %v", src, f.Bytes(), done, before, f.Diagnostics())
 	}
 	renamed := slices.Clone(old.Fields)
 	for i, o := range f.doc.Front.Fields {
@@ -63,12 +63,12 @@ func checkMend(t *testing.T, src []byte) {
 		}
 	}
 	once := f.Bytes()
-	if again := Open(once); len(again.Mend()) != 0 || !bytes.Equal(again.Bytes(), once) {
-		t.Fatalf("%q mended twice is %q", once, again.Bytes())
+	if again := Open(once); len(again.Fix()) != 0 || !bytes.Equal(again.Bytes(), once) {
+		t.Fatalf("%q fixed twice is %q", once, again.Bytes())
 	}
 }
 
-func TestMendWritesWhatWasRead(t *testing.T) {
+func TestFixWritesWhatWasRead(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ src, want string }{
 		"a colon":             {"---\nname: a\ndescription: Use when: b # c\nx: y # z\n---\nB", "---\nname: a\ndescription: \"Use when: b\" # c\nx: y # z\n---\nB"},
@@ -93,9 +93,9 @@ func TestMendWritesWhatWasRead(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checkMend(t, []byte(tt.src))
+			checkFix(t, []byte(tt.src))
 			f := Open([]byte(tt.src))
-			f.Mend()
+			f.Fix()
 			if diff := cmp.Diff(tt.want, string(f.Bytes())); diff != "" {
 				t.Error(diff)
 			}
@@ -114,6 +114,6 @@ func FuzzWriteBack(f *testing.F) {
 		if !bytes.Equal(Open(src).Bytes(), src) {
 			t.Fatal("not the same bytes")
 		}
-		checkMend(t, src)
+		checkFix(t, src)
 	})
 }

@@ -9,7 +9,7 @@ import (
 // Repair a file and keep all the rest of it.
 func ExampleOpen() {
 	f := skillmd.Open([]byte("---\nname: demo # ours\nx-team:   [a, b]\ndescription: Use when: asked\n---\n# Demo\n"))
-	for _, d := range f.Mend() {
+	for _, d := range f.Fix() {
 		fmt.Println(d.Code)
 	}
 	fmt.Print(string(f.Bytes()))

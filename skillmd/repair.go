@@ -86,11 +86,11 @@ type repairer struct {
 	lines     []string
 	all       []entry
 	notes     []Diagnostic
-	mended    []mended
+	fixed     []fixed
 }
 
-// mended is an entry with its repaired lines. It has no lines if the value could not be read.
-type mended struct {
+// fixed is an entry with its repaired lines. It has no lines if the value could not be read.
+type fixed struct {
 	entry
 	lines []string
 }
@@ -219,7 +219,7 @@ func (r *repairer) entries() bool {
 		if n := len(r.notes); n > 0 && r.notes[n-1].Code == CodeUnreadableField {
 			lines = nil
 		}
-		r.mended = append(r.mended, mended{e, lines})
+		r.fixed = append(r.fixed, fixed{e, lines})
 	}
 	r.lines = rewritten
 	return true

@@ -78,7 +78,7 @@ var exits = map[string]string{
 	"run_cancelled":       "130",
 	"run_interrupted":     "130",
 	"schema_unreadable":   "2",
-	"skill_not_mended":    "1",
+	"skill_not_fixed":     "1",
 	"skill_not_written":   "1",
 	"stdin_too_large":     "2",
 	"still_disabled":      "3",

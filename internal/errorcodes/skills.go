@@ -14,7 +14,7 @@ var skills = []Code{
 	{"skill_drifted", "drift", "One of the skill's files no longer matches the recorded version.", "Restore the files, or resume with on_drift set to warn or reload."},
 	{"skill_not_activated", "denied", "With scripts=tiered, only scripts of active skills can run.", "Load the skill first."},
 	{"skill_not_written", "", "The new skill could not be written.", "Choose a writable folder that does not contain a skill with this name."},
-	{"skill_not_mended", "", "Some problems could not be fixed automatically.", "Fix the listed problems by hand."},
+	{"skill_not_fixed", "", "Some problems could not be fixed automatically.", "Fix the listed problems by hand."},
 	{"skills_other", "invalid", "The skills were listed for another user or workspace, or for different roots, sources, or settings.", "Call Engine.Skills with this plan."},
 	{"skill_root", "denied", "The path is a folder that contains several skills.", "Specify the folder of one skill."},
 	{"deny_unmatched", "", "A denied skill does not exist.", "Check its name with 'metier list'."},

@@ -29,7 +29,7 @@ type Fixed struct {
 	OK      bool                 `json:"ok"`   // nothing is left to repair
 	Changed bool                 `json:"changed"`
 	Written bool                 `json:"written"`
-	Mended  []skillmd.Diagnostic `json:"mended"`
+	Fixed   []skillmd.Diagnostic `json:"fixed"`
 	Left    []skillmd.Diagnostic `json:"left"` // only a person knows what was meant
 	Diff    string               `json:"diff"`
 	Missing bool                 `json:"-"` // nothing is at the path
@@ -40,7 +40,7 @@ type Fixed struct {
 // folder is one, is left alone.
 func Fix(base, path string, write bool) Fixed {
 	s := reference.At(base, path)
-	f := Fixed{Path: s.Path, File: s.Path, Mended: []skillmd.Diagnostic{}, Left: []skillmd.Diagnostic{}}
+	f := Fixed{Path: s.Path, File: s.Path, Fixed: []skillmd.Diagnostic{}, Left: []skillmd.Diagnostic{}}
 	dir, info, wrong := find(s, os.Lstat, nothing, noFolder)
 	if wrong == nil {
 		wrong = f.at(dir, info, write)
@@ -85,11 +85,11 @@ func (f *Fixed) at(dir string, info fs.FileInfo, write bool) *skillmd.Diagnostic
 	if err != nil {
 		return unread(err)
 	}
-	mended := f.repair(src)
+	fixed := f.repair(src)
 	if !f.Changed || !write {
 		return nil
 	}
-	switch err := rootfile.Replace(root, name, src, mended, info.Mode().Perm()); {
+	switch err := rootfile.Replace(root, name, src, fixed, info.Mode().Perm()); {
 	case errors.Is(err, rootfile.ErrChanged):
 		return fail(codeChanged, name+" changed during the fix and was not written; run the command again")
 	case err != nil:
@@ -102,7 +102,7 @@ func (f *Fixed) at(dir string, info fs.FileInfo, write bool) *skillmd.Diagnostic
 // repair returns the repaired text, and notes what is repaired and what is left.
 func (f *Fixed) repair(src []byte) []byte {
 	file := skillmd.Open(src)
-	f.Mended = append(f.Mended, file.Mend()...)
+	f.Fixed = append(f.Fixed, file.Fix()...)
 	for _, d := range file.Diagnostics() {
 		if d.Repair() || d.Severity == skillmd.Error || d.Code == skillmd.CodeNoFrontmatter {
 			f.Left = append(f.Left, d)

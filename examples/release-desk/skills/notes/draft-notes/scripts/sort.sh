@@ -7,12 +7,12 @@ awk -v version="$1" '
 	{ kind = $1; sub(/^[^ ]+ +/, "") }
 	kind == "add" { new = new "- " $0 "\n"; next }
 	kind == "change" { changed = changed "- " $0 "\n"; next }
-	kind == "fix" { mended = mended "- " $0 "\n"; next }
+	kind == "fix" { fixed = fixed "- " $0 "\n"; next }
 	{ print "no kind of change: " kind " " $0 | "cat 1>&2"; bad = 1 }
 	END {
 		if (bad) exit 1
 		print "# " version "\n"
 		if (new) print "## New\n\n" new
 		if (changed) print "## Changed\n\n" changed
-		if (mended) print "## Mended\n\n" mended
+		if (fixed) print "## Fixed\n\n" fixed
 	}'

@@ -9,11 +9,11 @@ import (
 	"metier/internal/yaml"
 )
 
-// Mend repairs the file as the lenient reader read it. It fixes missing closing lines and quotes, code fences, lines before the
+// Fix repairs the file as the lenient reader read it. It fixes missing closing lines and quotes, code fences, lines before the
 // frontmatter (it moves them below), comments and extra commas in brackets, surrogate escapes, and misspelled field names. The
-// values of the fields and the text of the body do not change. Mend returns the findings that it fixed. [File.Diagnostics]
+// values of the fields and the text of the body do not change. Fix returns the findings that it fixed. [File.Diagnostics]
 // returns the others, which need a person's decision.
-func (f *File) Mend() []Diagnostic {
+func (f *File) Fix() []Diagnostic {
 	var done []Diagnostic
 	for _, step := range []func(*File) ([]byte, []byte, []string){(*File).closed, (*File).opened, (*File).readable} {
 		src, body, codes := step(f)
@@ -144,7 +144,7 @@ func (f *File) readable() (src, body []byte, codes []string) {
 	out := f.src[:s.start:s.start]
 	n := 0 // lines written or left out
 	lines := slices.Collect(bytes.Lines(unescaped(text, r.text)))
-	for _, m := range r.mended {
+	for _, m := range r.fixed {
 		if m.lines == nil {
 			continue
 		}
