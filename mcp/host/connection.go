@@ -309,7 +309,7 @@ func (c *connection) broken(ctx context.Context, err error) error {
 	case stuck(ctx, err):
 		return c.fault("call", "mcp_timeout", "raise callTimeoutMs of the server, or ask for less", fmt.Errorf("the server did not answer within %s", c.server.call()))
 	case gone(err):
-		return c.fault("call", "mcp_server_gone", "start a new run to restart the server", errors.New("the server ended or broke the connection"))
+		return c.fault("call", "mcp_server_gone", "start a new run to restart the server", errors.New("the server exited or closed the connection"))
 	}
 	return c.fault("call", "mcp_failed", "", err)
 }
