@@ -18,7 +18,7 @@ var destructive = map[string][]string{
 	"kubectl": {"delete", "drain"}, "helm": {"delete", "uninstall", "rollback"}, "terraform": {"apply", "destroy"}, "tofu": {"apply", "destroy"},
 	"docker": {"rm", "rmi", "prune"}, "podman": {"rm", "rmi", "prune"},
 	"npm": {"publish", "unpublish", "deprecate"}, "cargo": {"publish", "yank"}, "twine": {"upload"}, "gh": {"delete"},
-	"aws": {"rm", "rb", "delete", "terminate-instances"}, "gcloud": {"delete"}, "az": {"delete"},
+	"aws": {"rm", "rb", "delete", "--delete", "terminate-instances"}, "gcloud": {"delete"}, "az": {"delete"},
 }
 
 // destroyed returns what the commands of a request may destroy: one entry per
@@ -62,9 +62,33 @@ func destroys(c []string) string {
 		return name
 	}
 	for _, w := range c[1:] {
-		if slices.Contains(words, w) || name == "git" && strings.HasPrefix(w, "+") {
+		if slices.ContainsFunc(words, func(listed string) bool { return means(w, listed) }) || name == "git" && destroysRefs(c, w) {
 			return name + " " + w
 		}
 	}
 	return ""
+}
+
+// means reports whether a word is a listed one: the word itself, or a long option, which may have a
+// value and be abbreviated. An option of rsync or aws may go on, as --delete-after.
+func means(w, listed string) bool {
+	option, _, _ := strings.Cut(w, "=")
+	if !strings.HasPrefix(option, "--") || len(option) < len("--d")+1 {
+		return w == listed
+	}
+	return strings.HasPrefix(listed, option) || listed == "--delete" && strings.HasPrefix(option, listed+"-")
+}
+
+// destroysRefs reports whether a word of git replaces or removes branches: a refspec, or letters of
+// options that are written together.
+func destroysRefs(c []string, w string) bool {
+	pushes := slices.Contains(c, "push")
+	switch {
+	case strings.HasPrefix(w, "+"), pushes && (strings.HasPrefix(w, ":") || w == "-d"):
+		return true
+	case !strings.HasPrefix(w, "-") || strings.HasPrefix(w, "--") || len(w) > 4:
+		return false
+	}
+	joined := pushes || slices.ContainsFunc([]string{"branch", "checkout", "switch", "tag", "worktree"}, func(sub string) bool { return slices.Contains(c, sub) })
+	return joined && strings.ContainsAny(w, "fD")
 }

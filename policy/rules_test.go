@@ -259,7 +259,9 @@ func TestDestructiveCommandsAsk(t *testing.T) {
 	t.Parallel()
 	for src, want := range map[string]bool{"rm x": true, "/bin/rm x": true, "ls; shred x": true, "sudo rm x": true, "sh -c 'rm x'": true, "bash -c \"a && rm x\"": true, "find . -delete": true, "find . -exec rm {} ';'": true, "xargs rm": true,
 		"git push --force": true, "git push origin +main": true, "git reset --hard": true, "git clean -fd": true, "mkfs.ext4 x": true, "$x y": true, "eval $x": true, "sh -c $x": true, "dd of=x": true, "echo x | sh": true, "bash <<< x": true, "printf -v 'a[$(x)]' y": true, "[ -f x ]": false, "bash -c ls": false, "bash x.sh y": false, "if a; then rm x; fi": true,
-		"ls": false, "git status": false, "git push": false, "echo $x": false, "grep rm x": false, "find . -name x": false, "env A=1 ls": false, "sh scripts/x.sh": false, "docker run x": false, "docker rm x": true, "echo 'rm x'": false, "git rm x": true, "rsync --delete a b": true, "kubectl delete pod x": true, "terraform destroy": true, "npm publish": true, "truncate -s 0 x": true} {
+		"ls": false, "git status": false, "git push": false, "echo $x": false, "grep rm x": false, "find . -name x": false, "env A=1 ls": false, "sh scripts/x.sh": false, "docker run x": false, "docker rm x": true, "echo 'rm x'": false, "git rm x": true, "rsync --delete a b": true, "kubectl delete pod x": true, "terraform destroy": true, "npm publish": true, "truncate -s 0 x": true,
+		"git push -fu origin main": true, "git push --force-with-lease=main": true, "git push --forc": true, "git push origin :main": true, "git push -d origin main": true, "git reset --har": true, "git branch -df x": true, "rsync --delete-after a b": true, "rsync --del a b": true, "aws s3 sync --delete a b": true,
+		"git push -u origin main": false, "git log --format=%h -S f": false, "git diff --no-color -- f": false, "git commit -am f": false, "git branch -d x": false, "git fetch --depth=1": false, "rsync -a a b": false} {
 		g := open()
 		if d := policy.Decide(&g, bash(src)); (d.Code == policy.CodeDestructive) != want || want != strings.Contains(strings.Join(d.Risk, " "), "destructive") {
 			t.Errorf("%q: %+v", src, d)

@@ -130,8 +130,8 @@ func (s *starter) text(src string, posix, fed bool) {
 // place is the context of a node. fed: standard input comes from the text (a pipe, a file, or a
 // here-document). quoted: the node is in double quotes, where bash reads a single quote as a
 // character and the parser as a quote. operand: it is the operand of an expansion, which is never
-// plain text, even in quotes.
-type place struct{ fed, quoted, operand bool }
+// plain text, even in quotes. back: it is in a substitution in backquotes.
+type place struct{ fed, quoted, operand, back bool }
 
 // walk visits a syntax tree.
 func (s *starter) walk(src string, f *syntax.File, fed bool) {
@@ -171,7 +171,10 @@ func (s *starter) walk(src string, f *syntax.File, fed bool) {
 		case *syntax.Word:
 			at.quoted = at.quoted || documents[n]
 		case *syntax.CmdSubst:
-			at.quoted = false
+			if n.Backquotes && (at.back || !cutsAt(src, n)) {
+				s.unknown()
+			}
+			at.quoted, at.back = false, at.back || n.Backquotes
 		case *syntax.BinaryCmd:
 			if n.Op == syntax.Pipe || n.Op == syntax.PipeAll {
 				piped[n.Y] = true
@@ -219,6 +222,19 @@ func substitutes(text string) bool {
 		}
 	}
 	return false
+}
+
+// cutsAt reports whether bash ends a substitution in backquotes where the parser does: at the next
+// backquote without a backslash, even in quotes, a comment, or a here-document.
+func cutsAt(src string, n *syntax.CmdSubst) bool {
+	i := int(n.Left.Offset()) + 1
+	for i < len(src) && src[i] != '`' {
+		if src[i] == '\\' {
+			i++
+		}
+		i++
+	}
+	return i == int(n.Right.Offset())
 }
 
 // redirects records what a statement writes. It reports whether its input is redirected.
