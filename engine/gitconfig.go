@@ -111,6 +111,16 @@ func (g *gitConfig) obeyed(top string) []string {
 	return out
 }
 
+// relativeHooks returns the folders of hooks that are below each working tree.
+func (g *gitConfig) relativeHooks() (out []string) {
+	for _, p := range g.hooks {
+		if !filepath.IsAbs(p) && !strings.HasPrefix(p, "~") {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 // linksIn returns the symbolic links in a folder, and in those below to a depth.
 func linksIn(folder string, depth int) (out []string) {
 	entries, _ := os.ReadDir(folder) // none: nothing there leads elsewhere

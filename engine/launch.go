@@ -149,6 +149,7 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, sk
 		return dirs
 	}
 	if l.changes() {
+		p.hooks = user.relativeHooks()
 		p.repositories = nested(l.Workspace)
 		for _, dir := range mounted {
 			nested(dir)
@@ -165,6 +166,7 @@ type protection struct {
 
 	repositories []string // below the workspace, as slash paths, without those that programs created
 	unsearched   bool     // there may be more
+	hooks        []string // folders in which the user's git looks for hooks, below each working tree
 }
 
 // ownPrograms returns the programs that run outside of the sandbox: that of this process, the one

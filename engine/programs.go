@@ -230,7 +230,7 @@ func (r *Run) current() *sandbox.Workspace {
 // index can also make git run commands.
 func (e *Engine) sandboxed(l Launch, p protection, secrets []config.Secret) *sandbox.Workspace {
 	home := e.homeIn(l.Workspace)
-	w := &sandbox.Workspace{Host: l.Workspace, Writable: l.skillsAround() == "" && !p.partial && home != l.Workspace, Repositories: p.repositories}
+	w := &sandbox.Workspace{Host: l.Workspace, Writable: l.skillsAround() == "" && !p.partial && home != l.Workspace, Repositories: p.repositories, Hooks: p.hooks}
 	links := ways{}
 	add := func(list *[]string, p string) { *list = append(*list, links.inWorkspace(l.Workspace, p)...) }
 	readOnly, hidden := e.guarded(l.Workspace, l.Cwd)

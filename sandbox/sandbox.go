@@ -165,6 +165,9 @@ type Workspace struct {
 	// Repositories are the folders of the git repositories that programs did not create, as slash
 	// paths. Package quarantine checks others after a program. nil: it does not.
 	Repositories []string
+	// Hooks are the folders, below each working tree, in which git looks for hooks because of the
+	// user's configuration.
+	Hooks []string
 }
 
 // Limits are the resource limits of a job. Zero fields are taken from DefaultLimits.

@@ -22,8 +22,14 @@ var plain = regexp.MustCompile(`^(core\.(repositoryformatversion|filemode|bare|l
 	`|user\.(name|email|signingkey)|init\.defaultbranch|pull\.rebase|push\.default|commit\.gpgsign|gc\.auto|maintenance\.[a-z]+|index\.[a-z]+|lfs\.repositoryformatversion)$`)
 
 // Unsafe returns why git could run a program that the repository in a folder names, such as "it sets
-// core.fsmonitor", or "". A .git file must name a folder below root.
-func Unsafe(dir, root string) string {
+// core.fsmonitor", or "". A .git file must name a folder below root. hooks are other folders, relative
+// to dir, in which git looks for hooks.
+func Unsafe(dir, root string, hooks ...string) string {
+	for _, folder := range hooks {
+		if why := unsafeHooks(Resolve(dir, folder)); why != "" {
+			return why
+		}
+	}
 	git := filepath.Join(dir, ".git")
 	info, err := os.Lstat(git)
 	switch {
@@ -93,7 +99,12 @@ func unsafeFolder(git, root string) string {
 			}
 		}
 	}
-	hooks, err := os.ReadDir(filepath.Join(git, "hooks"))
+	return unsafeHooks(filepath.Join(git, "hooks"))
+}
+
+// unsafeHooks checks a folder of hooks.
+func unsafeHooks(folder string) string {
+	hooks, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "its hooks cannot be read"
 	}

@@ -40,8 +40,9 @@ type noted struct {
 	ID        string `json:"id,omitempty"` // of the folder, see folderID
 	Items     []item `json:"items"`
 	Modes     modes  `json:"modes,omitempty"`
-	// Repositories are the workspace's git repositories. See sandbox.Workspace.
+	// Repositories and Hooks are those of the workspace. See sandbox.Workspace.
 	Repositories []string `json:"repositories"`
+	Hooks        []string `json:"hooks,omitempty"`
 }
 
 // full returns the host path of an item.

@@ -59,7 +59,7 @@ func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 		found, whole = s.Finder.Find(ws.Host, mostFolders)
 		res.Unsearched = !whole
 	}
-	kept, unsafe, repoErr := newRepositories(ws.Host, found, ws.Repositories, nil)
+	kept, unsafe, repoErr := newRepositories(ws.Host, found, ws.Repositories, ws.Hooks, nil)
 	moved, checkErr := g.close()
 	res.Restored, res.Repositories = g.restored, kept
 	if moved = append(moved, unsafe...); len(moved) > 0 {

@@ -17,9 +17,9 @@ const mostFolders = 200_000
 // newRepositories checks the git repositories that programs created, among those found in a workspace.
 // Once the user adds one to the main repository, git also runs in it. It moves aside the .git of a
 // repository whose configuration could make git run a program, and returns the others. known are
-// repositories that programs did not create. ofProgram reports whether a program created a path, or
+// repositories that programs did not create. hooks are folders of hooks. ofProgram reports whether a program created a path, or
 // is nil if all are from programs.
-func newRepositories(workspace string, found, known []string, ofProgram func(full string) (bool, error)) (kept []string, moved []sandbox.Quarantined, err error) {
+func newRepositories(workspace string, found, known, hooks []string, ofProgram func(full string) (bool, error)) (kept []string, moved []sandbox.Quarantined, err error) {
 	found = slices.DeleteFunc(slices.Clone(found), func(p string) bool { return slices.Contains(known, p) })
 	if len(found) == 0 {
 		return nil, nil, nil
@@ -30,7 +30,7 @@ func newRepositories(workspace string, found, known []string, ofProgram func(ful
 	}
 	for _, p := range found {
 		full := filepath.Join(workspace, filepath.FromSlash(p))
-		why := gitrepos.Unsafe(full, workspace)
+		why := gitrepos.Unsafe(full, workspace, hooks...)
 		is := true
 		if why != "" && ofProgram != nil {
 			var bad error

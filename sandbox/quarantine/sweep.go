@@ -49,7 +49,7 @@ func (j *Journal) Sweep(ctx context.Context, here string) (moved []Moved, err er
 		moved, err = append(moved, found...), errors.Join(modesErr, err)
 		present, searched := repositories[file]
 		if dead != nil { // otherwise, its process checks them
-			_, unsafe, repoErr := newRepositories(at, present, n.Repositories, func(p string) (bool, error) {
+			_, unsafe, repoErr := newRepositories(at, present, n.Repositories, n.Hooks, func(p string) (bool, error) {
 				t, err := born(p)
 				return t.Before(info.ModTime().Add(slack)), err
 			})
