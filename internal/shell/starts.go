@@ -191,6 +191,11 @@ func (s *starter) walk(src string, f *syntax.File, fed bool) {
 			}
 		case *syntax.CallExpr:
 			s.call(n, at.fed)
+		case *syntax.ExtGlob:
+			// Where bash does not read such a pattern, it drops the line and continues with the next.
+			if strings.ContainsAny(n.Pattern.Value, "$`(<>") || strings.Contains(src, "\n") {
+				s.unknown()
+			}
 		case *syntax.ArrayExpr:
 			if end := int(n.End().Offset()); end < len(src) && !strings.ContainsRune(" \t\n;&|)<>`", rune(src[end])) {
 				s.unknown() // bash continues the word, also with #
@@ -316,10 +321,6 @@ func expansion(w *syntax.Word) bool {
 func (s *starter) visit(n syntax.Node) {
 	switch n := n.(type) {
 	case *syntax.File, *syntax.Comment, *syntax.Subshell, *syntax.Block, *syntax.IfClause, *syntax.WhileClause, *syntax.CaseClause, *syntax.CaseItem, *syntax.ArrayExpr, *syntax.TimeClause, *syntax.TestClause, *syntax.ParenTest, *syntax.BinaryArithm, *syntax.UnaryArithm, *syntax.ParenArithm, *syntax.ForClause, *syntax.BraceExp:
-	case *syntax.ExtGlob:
-		if strings.ContainsAny(n.Pattern.Value, "$`(<>") {
-			s.unknown()
-		}
 	case *syntax.DeclClause:
 		s.declares(n)
 	case *syntax.Assign:
