@@ -130,8 +130,9 @@ func (s *starter) text(src string, posix, fed bool) {
 // place is the context of a node. fed: standard input comes from the text (a pipe, a file, or a
 // here-document). quoted: the node is in double quotes, where bash reads a single quote as a
 // character and the parser as a quote. operand: it is the operand of an expansion, which is never
-// plain text, even in quotes. back: it is in a substitution in backquotes.
-type place struct{ fed, quoted, operand, back bool }
+// plain text, even in quotes. inner: it is in a substitution. back: it is in one in
+// backquotes.
+type place struct{ fed, quoted, operand, inner, back bool }
 
 // walk visits a syntax tree.
 func (s *starter) walk(src string, f *syntax.File, fed bool) {
@@ -174,7 +175,7 @@ func (s *starter) walk(src string, f *syntax.File, fed bool) {
 			if n.Backquotes && (at.back || !cutsAt(src, n)) {
 				s.unknown()
 			}
-			at.quoted, at.back = false, at.back || n.Backquotes
+			at.quoted, at.back, at.inner = false, at.back || n.Backquotes, true
 		case *syntax.BinaryCmd:
 			if n.Op == syntax.Pipe || n.Op == syntax.PipeAll {
 				piped[n.Y] = true
@@ -182,7 +183,7 @@ func (s *starter) walk(src string, f *syntax.File, fed bool) {
 		case *syntax.Stmt:
 			at.fed = s.redirects(n) || at.fed || piped[n]
 		case *syntax.ProcSubst:
-			at.quoted = false
+			at.quoted, at.inner = false, true
 			at.fed = at.fed || n.Op == syntax.CmdOut
 		case *syntax.FuncDecl:
 			at.fed = true // a call may be in a pipe
@@ -197,6 +198,9 @@ func (s *starter) walk(src string, f *syntax.File, fed bool) {
 				s.unknown()
 			}
 		case *syntax.ArrayExpr:
+			if at.inner { // bash reads it twice, the second time without backslashes
+				s.unknown()
+			}
 			if end := int(n.End().Offset()); end < len(src) && !strings.ContainsRune(" \t\n;&|)<>`", rune(src[end])) {
 				s.unknown() // bash continues the word, also with #
 			}

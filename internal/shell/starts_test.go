@@ -38,6 +38,8 @@ func TestStarts_DoubtsTextsThatBashEndsEarlier(t *testing.T) {
 		"x=$(cat <<'EOT'\na\nEOT)\ntouch x\n: $(cat <<'EOT'\nEOT\n)",
 		": ;x=(?(\ntouch x\n))",
 		": $(x=(a +(b)\ntouch x\n))",
+		": $(x=(\\;\ntouch x\n))",
+		": <(x=(\\|\ntouch x\n))",
 		"cat <<\"\\$EOT\"\n$EOT\ntouch x\n\\$EOT\n",
 		"cat <<\"\\\"EOT\"\n\"EOT\ntouch x\n\\\"EOT\n",
 		"cat <<EOT\nEOT\\\n\ntouch x\nEOT\n",
