@@ -15,12 +15,14 @@ const (
 	latestStarted = "the run that started last"
 	latestChanged = "the agent's run that changed last"
 	latestAsked   = "the run that asked last"
+	latestOnly    = "the run that has an open question, if there is only one"
 )
 
 // The last paragraph of the help of the commands that take a run.
 const (
 	aboutRun     = "\n\nRUN is an ID, the start of an ID, the path of a run folder, or latest:\n" + latestStarted + "."
 	aboutWaiting = "\n\nRUN is an ID, the start of an ID, the path of a run folder, or latest:\n" + latestAsked + "."
+	aboutAnswer  = "\n\nRUN is an ID, the start of an ID, the path of a run folder, or latest:\n" + latestOnly + "."
 )
 
 // latestOf returns what latest is for a command.
@@ -28,8 +30,10 @@ func latestOf(c *cobra.Command) string {
 	switch c.Name() {
 	case "run":
 		return latestChanged
-	case "answer", "approve", "deny":
+	case "answer":
 		return latestAsked
+	case "approve", "deny":
+		return latestOnly
 	}
 	return latestStarted
 }

@@ -27,7 +27,7 @@ const (
 	CodeIDInvalid    = "run_id_invalid"     // not an id of the allowed form
 	CodeExists       = "run_exists"         // Create found a folder of that id
 	CodeNotFound     = "run_not_found"      // there is no such run
-	CodeAmbiguous    = "run_ambiguous"      // a prefix names more than one run
+	CodeAmbiguous    = "run_ambiguous"      // a prefix, or latest, is more than one run
 	CodeLocked       = "run_locked"         // another process writes to the run
 	CodeFolderBad    = "run_folder_invalid" // a part of the folder is a link, or of another kind
 	CodeNoArtifact   = "artifact_missing"   // a file that was written is gone

@@ -55,6 +55,23 @@ func FindWaiting(ctx context.Context, root, what string) (string, string, error)
 	return findNewest(ctx, root, otherwise, func(id string) time.Time { return asked(ctx, root, id) })
 }
 
+// FindToAnswer is like [FindWaiting], but fails if several runs have an open question: an answer must
+// not go to a question that the user has not read.
+func FindToAnswer(ctx context.Context, root, what string) (string, string, error) {
+	if what == latest {
+		ids, err := runs(root)
+		if err != nil {
+			return "", "", err
+		}
+		ids = slices.DeleteFunc(ids, func(id string) bool { return asked(ctx, root, id).IsZero() })
+		if len(ids) > 1 {
+			slices.Sort(ids)
+			return "", "", wrong(metier.Invalid, CodeAmbiguous, root, "write the ID of the run that you mean", "%d runs have an open question: %s", len(ids), strings.Join(ids, ", "))
+		}
+	}
+	return FindWaiting(ctx, root, what)
+}
+
 // findNewest returns the run with the newest time. If no run has one, it returns the result of
 // otherwise.
 func findNewest(ctx context.Context, root string, otherwise func(root, what string) (string, string, error), at func(id string) time.Time) (string, string, error) {

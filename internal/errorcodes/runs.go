@@ -3,7 +3,7 @@ package errorcodes
 var runs = []Code{
 	{"no_input", "invalid", "The run has no task.", "Send an input first."},
 	{"run_not_found", "not_found", "No run has this ID.", "List the runs with 'metier runs list'."},
-	{"run_ambiguous", "invalid", "Several run IDs start with this prefix.", "Use a longer prefix."},
+	{"run_ambiguous", "invalid", "Several run IDs start with this prefix, or several runs have an open question.", "Write the whole ID of the run."},
 	{"run_id_invalid", "invalid", "A run ID contains invalid characters.", "Use letters, digits, and hyphens."},
 	{"run_exists", "conflict", "A run with this ID already exists.", "Choose another ID."},
 	{"run_locked", "conflict", "Another process is writing to the run.", "Wait until that process ends."},
