@@ -26,15 +26,6 @@ func (a *app) sandboxCommand() *cobra.Command {
 	return c
 }
 
-// probed is one backend in the output of `sandbox probe`.
-type probed struct {
-	Name      string            `json:"name"`
-	Available bool              `json:"available"`
-	Level     string            `json:"level"`
-	Missing   []sandbox.Missing `json:"missing"`
-	Notes     []string          `json:"notes"`
-}
-
 func (a *app) sandboxProbeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "probe",
@@ -58,42 +49,38 @@ func (a *app) sandboxProbe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var out []probed
+	var out []sandbox.Report
 	for _, name := range engine.Backends() {
 		if name == engine.BackendGVisor && op.Sandbox.Runsc == "" {
-			out = append(out, probed{Name: name, Level: sandbox.L0.String(), Notes: []string{}, Missing: []sandbox.Missing{{Primitive: "runsc", Detail: "it is not configured", Fix: "set sandbox.runsc in the configuration to its path"}}})
+			out = append(out, sandbox.Report{Backend: name, Missing: []sandbox.Missing{{Primitive: "runsc", Detail: "it is not configured", Fix: "set sandbox.runsc in the configuration to its path"}}})
 			continue
 		}
 		r, err := a.engine().Probe(ctx, name, op)
 		if err != nil {
 			return err
 		}
-		out = append(out, probedOf(r))
+		out = append(out, r)
 	}
 	err = a.put(map[string]any{"backends": out, "default": def}, func() { probeText(a.Out, out, def) })
 	for _, p := range out {
-		if err == nil && p.Name == def && !p.Available {
+		if err == nil && p.Backend == def && !p.Available {
 			m := p.Missing[0]
-			return &problem{exit: exitSandbox, code: "sandbox_unavailable", silent: true, err: fmt.Errorf("%s: %s: %s", p.Name, m.Primitive, m.Detail)}
+			return &problem{exit: exitSandbox, code: "sandbox_unavailable", silent: true, err: fmt.Errorf("%s: %s: %s", p.Backend, m.Primitive, m.Detail)}
 		}
 	}
 	return err
 }
 
-func probedOf(r sandbox.Report) probed {
-	return probed{r.Backend, r.Available, r.Level.String(), append([]sandbox.Missing{}, r.Missing...), append([]string{}, r.Notes...)}
-}
-
-func probeText(w io.Writer, list []probed, def string) {
+func probeText(w io.Writer, list []sandbox.Report, def string) {
 	for _, p := range list {
 		state := "cannot run here"
 		if p.Available {
-			state = p.Level
+			state = p.Level.String()
 		}
-		if p.Name == def {
+		if p.Backend == def {
 			state += ", the default"
 		}
-		fmt.Fprintf(w, "%s: %s\n", p.Name, state)
+		fmt.Fprintf(w, "%s: %s\n", p.Backend, state)
 		for _, m := range p.Missing {
 			fmt.Fprintf(w, "  missing %s: %s\n", m.Primitive, termtext.Line(m.Detail))
 			if m.Fix != "" {

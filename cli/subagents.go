@@ -198,22 +198,3 @@ func (a *app) completeSubagents(_ *cobra.Command, _ []string, typed string) ([]c
 	}
 	return starting(out, typed), cobra.ShellCompDirectiveNoFileComp
 }
-
-func (a *app) showDrySubagents(list []engine.PreviewSubagent) {
-	for _, s := range list {
-		words := s.Name + ": " + strings.Join(s.Tools, ", ")
-		if len(s.Skills) > 0 {
-			words += "; starts with " + strings.Join(s.Skills, ", ")
-		}
-		if none := slices.Concat(s.MissingSkills, s.MissingTools); len(none) > 0 {
-			words += "; missing: " + strings.Join(none, ", ")
-		}
-		if len(s.Scripts) > 0 {
-			words += "; " + s.ExecutionTarget + " runs " + strings.Join(s.Scripts, ", ")
-		}
-		if len(s.Hosts) > 0 {
-			words += "; may reach " + strings.Join(s.Hosts, ", ")
-		}
-		fmt.Fprintf(a.Out, "subagent   %s\n", oneLine(words))
-	}
-}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -10,37 +11,62 @@ import (
 	"metier"
 	"metier/agent"
 	"metier/agent/subagent"
-	"metier/filetool"
 	"metier/mcp/host"
 	"metier/model"
 	"metier/policy"
 	"metier/record"
+	"metier/run"
 	"metier/sandbox"
 	"metier/skillroots"
 )
 
-// Preview is the initial state of a run.
+// Preview is the initial state of a run. Its lists are never nil.
 type Preview struct {
-	Phase     string
-	Model     string
-	Scripted  bool
-	Mode      string
-	Workspace string
-	Batch     bool
-	Policy    *LaunchPolicy
-	Mounts    []filetool.Mount
-	Roots     []skillroots.Root
-	Prompt    string
-	Role      policy.Role // of the prompt
-	Enforcing policy.Mode
+	Phase     string              `json:"phase,omitempty"`
+	Model     string              `json:"model"`
+	Scripted  bool                `json:"scripted"`
+	Mode      string              `json:"mode"`
+	Workspace string              `json:"workspace"`
+	Batch     bool                `json:"batch"`
+	Mounts    []PreviewMount      `json:"mounts"`
+	Roots     []skillroots.Root   `json:"roots"`
+	Skills    []PreviewSkill      `json:"skills"`       // preloaded
+	Available []string            `json:"available"`    // skills in the catalog
+	Catalog   string              `json:"catalog"`      // as the model sees it; "": it sees none
+	Place     string              `json:"catalogPlace"` // of the catalog: in the description of a tool, or in the system prompt
+	Omitted   int                 `json:"omitted"`
+	Cut       int                 `json:"descriptionsCut"`
+	Dropped   int                 `json:"descriptionsDropped"`
+	Budget    int                 `json:"catalogBudget"` // in tokens; 0: none
+	Tools     []string            `json:"tools"`         // as the model sees them
+	Replaced  []string            `json:"replacedTools"` // default tools that are missing because others were named
+	Policy    *LaunchPolicy       `json:"policy,omitempty"`
+	Subagents []PreviewSubagent   `json:"subagents"`         // that the model may start
+	Sandbox   *sandbox.Report     `json:"sandbox,omitempty"` // nil: no tool runs programs
+	System    string              `json:"system"`
+	Prompt    string              `json:"prompt"`
+	Enforcing policy.Mode         `json:"enforcementMode"`
+	Role      policy.Role         `json:"promptSlotRole"`  // of the prompt
+	Tokens    int                 `json:"estimatedTokens"` // of the first request, four bytes each
+	Problems  []metier.Diagnostic `json:"diagnostics"`
 
-	Active      []metier.Activation // skills that are loaded before the task
-	Catalog     metier.Catalog
-	Subagents   []PreviewSubagent // that the model may start
-	Sandbox     *sandbox.Report   // nil: no tool runs programs
-	Replaced    []string          // default tools that are missing because others were named
-	Request     model.Request     // the first one
-	Diagnostics []metier.Diagnostic
+	Shortened string `json:"-"` // how the catalog was shortened to fit, or ""
+	Unshown   bool   `json:"-"` // the model is shown no catalog of the skills that exist
+}
+
+// PreviewMount is a mount of a run.
+type PreviewMount struct {
+	Name   string `json:"name"`
+	Source string `json:"source"`
+	Target string `json:"target"`
+	Mode   string `json:"mode"`
+}
+
+// PreviewSkill is a skill that is loaded before the task.
+type PreviewSkill struct {
+	Name   string `json:"name"`
+	Path   string `json:"path"`
+	Digest string `json:"digest"`
 }
 
 // Preview returns the initial state of a plan's run. It calls no model and records nothing.
@@ -72,9 +98,19 @@ func (e *Engine) Preview(ctx context.Context, p *Plan) (v Preview, err error) {
 		r.note("no_model", "a run needs a model: %s", p.model.Note)
 	}
 	l := p.launch
-	v = Preview{Phase: l.Phase, Model: l.Spec.Model, Scripted: p.model.Script != "", Mode: l.Spec.Mode, Workspace: l.Workspace, Batch: l.Batch, Policy: l.Policy, Mounts: l.Mounts, Roots: l.Roots,
-		Prompt: l.Prompt, Role: l.PromptRole, Enforcing: r.grants().Mode, Active: r.session.State().Active, Catalog: r.session.Catalog(ctx), Subagents: r.previewSubagents(),
-		Request: req, Diagnostics: r.snapshot.Diagnostics()}
+	v = Preview{Phase: l.Phase, Model: l.Spec.Model, Scripted: p.model.Script != "", Mode: l.Spec.Mode, Workspace: l.Workspace, Batch: l.Batch, Mounts: []PreviewMount{}, Roots: l.Roots,
+		Skills: []PreviewSkill{}, Tools: []string{}, Policy: l.Policy, Subagents: r.previewSubagents(), System: req.System, Prompt: l.Prompt, Enforcing: r.grants().Mode, Role: l.PromptRole,
+		Tokens: estimate(req), Problems: append([]metier.Diagnostic{}, r.snapshot.Diagnostics()...)}
+	for _, m := range l.Mounts {
+		v.Mounts = append(v.Mounts, PreviewMount{m.Name, m.Source, m.Target, cmp.Or(m.Mode, "ro")})
+	}
+	for _, s := range r.session.State().Active {
+		v.Skills = append(v.Skills, PreviewSkill{s.Name, s.Path, s.Hash})
+	}
+	for _, t := range req.Tools {
+		v.Tools = append(v.Tools, t.Name)
+	}
+	v.show(r.session.Catalog(ctx))
 	if v.Replaced, err = r.replaced(); err != nil {
 		return v, err
 	}
@@ -85,10 +121,41 @@ func (e *Engine) Preview(ctx context.Context, p *Plan) (v Preview, err error) {
 	return v, nil
 }
 
+// show sets the fields about the catalog.
+func (v *Preview) show(cat metier.Catalog) {
+	v.Catalog, v.Place, v.Available = cat.Text, "none", []string{}
+	v.Omitted, v.Cut, v.Dropped, v.Budget = cat.Omitted, cat.Cut, cat.Dropped, cat.Budget
+	switch {
+	case cat.InTool():
+		v.Place = "tool"
+	case cat.InSystem():
+		v.Place = "system"
+	default:
+		v.Unshown, cat.Entries = len(cat.Entries) > 0, nil
+	}
+	for _, e := range cat.Entries {
+		v.Available = append(v.Available, e.Name)
+	}
+	v.Shortened = Shortened(run.CatalogReport{Listed: len(v.Available), Omitted: v.Omitted, Cut: v.Cut, Dropped: v.Dropped, Budget: v.Budget})
+}
+
+// estimate counts the tokens of a request at four bytes each.
+func estimate(r model.Request) int {
+	n := len(r.System)
+	for _, m := range r.Messages {
+		n += len(m.Text())
+	}
+	for _, t := range r.Tools {
+		n += len(t.Name) + len(t.Description) + len(t.Schema)
+	}
+	return n / 4
+}
+
 // replaced returns the default tools that the run would have if no tools were named.
 func (r *Run) replaced() ([]string, error) {
 	defaults, err := grantedTools([]string{ToolsDefault}, nil, r.op, r.settings, r.launch.Spec.Mode)
-	return slices.DeleteFunc(defaults, func(name string) bool { return slices.Contains(r.launch.Tools, name) }), err
+	missing := slices.DeleteFunc(defaults, func(name string) bool { return slices.Contains(r.launch.Tools, name) })
+	return append([]string{}, missing...), err
 }
 
 // PreviewSubagent is a profile that a run's model may start.

@@ -7,7 +7,9 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -82,6 +84,22 @@ type Report struct {
 	Missing   []Missing // why jobs cannot run, or what a higher level needs
 	Notes     []string  // codes of best-effort protections, such as memory-best-effort
 	Visible   []string  // host folders that programs see, read-only, at the same path
+}
+
+// MarshalJSON implements [json.Marshaler]. Lists are never null, and the visible folders are
+// omitted.
+func (r Report) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // the caller's encoder decides
+	err := e.Encode(struct {
+		Name      string    `json:"name"`
+		Available bool      `json:"available"`
+		Level     string    `json:"level"`
+		Missing   []Missing `json:"missing"`
+		Notes     []string  `json:"notes"`
+	}{r.Backend, r.Available, r.Level.String(), append([]Missing{}, r.Missing...), append([]string{}, r.Notes...)})
+	return b.Bytes(), err
 }
 
 // Missing is a primitive that the host lacks.
