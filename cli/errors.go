@@ -202,6 +202,9 @@ func problemOf(err error) *problem {
 
 // fixOf returns what docs/ERRORS.md says to do about a code, as a hint.
 func fixOf(code string) string {
+	if code == "skill_not_found" {
+		return "'metier list --all' shows every skill, and why some cannot be used"
+	}
 	known, _ := errorcodes.Of(code)
 	if known.Fix == "" {
 		return ""

@@ -93,7 +93,7 @@ func (a *app) skillAt(ctx context.Context, f rootFlags, subject string) (string,
 	if len(sh.Snapshot.Entries(subject)) > 0 {
 		return subject, nil
 	}
-	sk, err := sh.one(ctx, subject)
+	sk, err := sh.Find(ctx, subject)
 	return sk.ID.String(), err
 }
 

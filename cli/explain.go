@@ -4,16 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"metier"
+	"metier/engine"
 	"metier/internal/diagcodes"
 	"metier/mcp/server"
-	"metier/skillroots"
 )
 
 // stateNone is the state of a path that is not a skill, in `explain --json`.
@@ -126,16 +125,13 @@ found and how to fix them, and whether the model would see the skill.`,
 // explain builds the document about a name or path.
 func (sh *skillIndex) explain(ctx context.Context, subject string) (explained, error) {
 	doc := explained{Subject: subject}
-	found := sh.entries(subject)
+	found := sh.Entries(subject)
 	if len(found) == 0 {
-		if err := sh.missing(subject); err != nil {
-			return doc, err
-		}
-		e, err := sh.unlisted(ctx, subject)
+		u, err := sh.Unlisted(ctx, subject)
 		if err != nil {
 			return doc, err
 		}
-		doc.Entries = []explainedEntry{e}
+		doc.Entries = []explainedEntry{unlisted(u)}
 	} else {
 		cat, err := sh.Catalog(ctx)
 		if err != nil {
@@ -155,40 +151,14 @@ func (sh *skillIndex) explain(ctx context.Context, subject string) (explained, e
 	return doc, nil
 }
 
-// unlisted explains a path that is not a skill of the snapshot.
-func (sh *skillIndex) unlisted(ctx context.Context, subject string) (explainedEntry, error) {
-	places := sh.places(subject)
-	e := sh.Snapshot.ExplainPath(ctx, places[0])
-	for _, p := range places[1:] {
-		if e.Rule == "outside-roots" {
-			e = sh.Snapshot.ExplainPath(ctx, p)
-		}
-	}
-	out := explainedEntry{Path: places[0], State: stateNone, Rule: e.Rule, Reason: e.Reason, Fix: e.Fix, Diagnostics: []fixableFind{}}
-	if e.Rule != "outside-roots" {
-		return out, nil
-	}
-	o, err := sh.outside(ctx, subject)
-	if err != nil {
-		return out, err
-	}
-	if o != nil {
-		own := entryOf(o.snapshot.Explain(o.skill, metier.Catalog{}, nil), metier.Catalog{})
+// unlisted returns the entry of a path that is not a skill of the snapshot.
+func unlisted(u engine.Unlisted) explainedEntry {
+	out := explainedEntry{Path: u.Path, State: stateNone, Rule: u.Rule, Reason: asFlags(u.Reason), Fix: asFlags(u.Fix), Diagnostics: []fixableFind{}}
+	if u.Snapshot != nil {
+		own := entryOf(u.Snapshot.Explain(u.Skill, metier.Catalog{}, nil), metier.Catalog{})
 		out.Name, out.Path, out.Tier, out.Diagnostics = own.Name, own.Path, own.Tier, own.Diagnostics
-		out.Reason, out.Fix = o.reason, o.fix
-	} else if reason, fix, ok := sh.inAgentFolder(places[len(places)-1]); ok {
-		out.Reason, out.Fix = reason, fix
-	} else if noSkillFile(places[len(places)-1]) {
-		r, _ := diagcodes.Of("no-skill-file")
-		out.Rule, out.Reason, out.Fix = "no-skill-file", r.Why, r.Fix
 	}
-	return out, nil
-}
-
-// noSkillFile reports whether a path is a folder without a SKILL.md.
-func noSkillFile(path string) bool {
-	entries, err := os.ReadDir(path)
-	return err == nil && !slices.ContainsFunc(entries, skillroots.IsSkillFile)
+	return out
 }
 
 func entryOf(e metier.Explanation, cat metier.Catalog) explainedEntry {

@@ -5,16 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"metier/internal/confine"
 	"metier/internal/termtext"
-	"metier/policy"
 	"metier/skillmd/folder"
-	"metier/skillroots"
 )
 
 func (a *app) initCommand() *cobra.Command {
@@ -38,7 +33,7 @@ current folder do not search the new skill's folder, it prints a note. With --di
 			if err := folder.Create(a.env.Path(shown), text); err != nil {
 				return notMade(file, err)
 			}
-			unsearched := a.unsearched(c.Context(), shown)
+			unsearched := a.notSearched(c.Context(), shown)
 			if a.json {
 				return a.document(map[string]string{"name": name, "dir": shown, "file": file, "notSearched": unsearched})
 			}
@@ -53,32 +48,15 @@ current folder do not search the new skill's folder, it prints a note. With --di
 	return c
 }
 
-// unsearched returns why runs in the current folder do not find the skill in a folder, and the fix, or
-// "". A skill is created even if that cannot be determined.
-func (a *app) unsearched(ctx context.Context, dir string) string {
+// notSearched returns why runs in the current folder do not find the skill in a folder, and the
+// fix, or "". A skill is created even if that cannot be determined.
+func (a *app) notSearched(ctx context.Context, dir string) string {
 	sh, err := a.openIndex(ctx, skillLocation{})
-	if err != nil || len(sh.entries(dir)) > 0 || sh.ofOther(dir) {
-		return ""
-	}
-	e, err := sh.unlisted(ctx, dir)
 	if err != nil {
 		return ""
 	}
-	for _, r := range sh.Roots {
-		if r.Tier == policy.Project && confine.Within(sh.Workspace, r.Path) {
-			return e.Reason + "; move it to " + a.shortPath(r.Path, sh.Workspace) + ", or " + e.Fix
-		}
-	}
-	return e.Reason + "; " + e.Fix
-}
-
-// ofOther reports whether runs in another workspace search the folder of a skill.
-func (sh *skillIndex) ofOther(dir string) bool {
-	parent := filepath.Dir(sh.a.env.Path(dir))
-	return slices.ContainsFunc(sh.Roots, func(r skillroots.Root) bool {
-		rel, err := filepath.Rel(sh.Workspace, r.Path)
-		return err == nil && filepath.IsLocal(rel) && strings.HasSuffix(parent, string(filepath.Separator)+rel)
-	})
+	why, _ := sh.NotSearched(ctx, dir)
+	return asFlags(why)
 }
 
 // nameHint suggests a valid name.

@@ -139,7 +139,7 @@ cut to fit the width. Piped output is not truncated.`,
 			}
 			a.showList(sh.Snapshot, chosen, left)
 			if len(others) > 0 {
-				fmt.Fprintln(a.Err, a.otherFoldersLine(others, sh.Workspace))
+				fmt.Fprintln(a.Err, sh.othersLine(others))
 			}
 			return nil
 		}}

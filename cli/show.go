@@ -53,14 +53,14 @@ that is not searched. A skill's text cannot grant permissions.`,
 			if err != nil {
 				return err
 			}
-			sk, err := sh.one(c.Context(), args[0])
+			sk, err := sh.Find(c.Context(), args[0])
 			if metier.CodeOf(err) == "skill_not_found" {
-				o, failed := sh.outside(c.Context(), args[0])
+				u, failed := sh.Unlisted(c.Context(), args[0])
 				if failed != nil {
 					return failed
 				}
-				if o != nil {
-					return a.showSkill(c.Context(), o.snapshot, o.skill, body, o.reason+"; "+o.fix)
+				if u.Snapshot != nil {
+					return a.showSkill(c.Context(), u.Snapshot, u.Skill, body, asFlags(u.Reason+"; "+u.Fix))
 				}
 			}
 			if err != nil {
@@ -73,17 +73,6 @@ that is not searched. A skill's text cannot grant permissions.`,
 	c.Flags().BoolVar(&body, "body", false, "print only the instructions (with --json: include them)")
 	a.completions(c)
 	return c
-}
-
-// one finds the active skill with a name or at a path.
-func (sh *skillIndex) one(ctx context.Context, subject string) (metier.Skill, error) {
-	if sk, err := sh.Snapshot.Find(subject); err == nil {
-		return sk, nil
-	}
-	if found := sh.entries(subject); len(found) > 0 {
-		return found[0], nil
-	}
-	return metier.Skill{}, sh.nothingAt(ctx, subject)
 }
 
 // showSkill prints a skill. unsearched is the reason no run in this workspace finds it, or "".

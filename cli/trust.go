@@ -1,29 +1,14 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"metier"
+	"metier/engine"
 	"metier/policy"
-	"metier/userstate"
 )
-
-// trustedSkill is the output of `trust --json`.
-type trustedSkill struct {
-	ID      string `json:"id"`
-	Name    string `json:"name"`
-	Dir     string `json:"dir"`
-	Tree    string `json:"tree"` // digest over all files that are trusted
-	Tier    string `json:"tier"` // what they count as now
-	Root    string `json:"root"` // tier of the root
-	Files   int    `json:"files"`
-	Changed bool   `json:"changed"`
-	File    string `json:"file"`
-	Kept    string `json:"kept,omitempty"`
-}
 
 func (a *app) trustCommand() *cobra.Command {
 	var place skillLocation
@@ -44,7 +29,7 @@ anything. Read the skill first: metier show NAME --body.`,
 			if err != nil {
 				return err
 			}
-			doc, err := sh.trust(c.Context(), args[0], policy.Tier(tier), revoke)
+			doc, err := sh.Trust(c.Context(), args[0], policy.Tier(tier), revoke)
 			if err != nil {
 				return err
 			}
@@ -58,65 +43,7 @@ anything. Read the skill first: metier show NAME --body.`,
 	return c
 }
 
-// trust assigns a tier to the files of a skill, or revokes it.
-func (sh *skillIndex) trust(ctx context.Context, subject string, tier policy.Tier, revoke bool) (trustedSkill, error) {
-	own := sh.a.engine().State().Own()
-	if len(own) == 0 {
-		return trustedSkill{}, userstate.ErrNoHome
-	}
-	file := own[0]
-	doc := trustedSkill{File: file.Path}
-	sk, err := sh.one(ctx, subject)
-	if err != nil {
-		if revoke {
-			return sh.distrust(ctx, file, subject, err)
-		}
-		return doc, err
-	}
-	doc.ID, doc.Name, doc.Dir, doc.Root = sk.ID.String(), sk.Name, sk.Dir(), string(sh.rootTier(sk))
-	if doc.Tier = doc.Root; !revoke {
-		if doc.Root != string(policy.ThirdParty) {
-			return doc, wrong("tier_not_given", "no change is needed: only third_party skills are less trusted than the user's skills",
-				"skill %q already has its root's tier, %s", sk.Name, doc.Root)
-		}
-		if sk, err = sh.Snapshot.Index(ctx, sk); err != nil {
-			return doc, err
-		}
-		doc.Tree, doc.Tier, doc.Files = string(sk.Tree), string(tier), len(sk.Resources)
-	}
-	if err := sh.a.engine().Claim(ctx, file.Path); err != nil {
-		return doc, err
-	}
-	if revoke {
-		doc.Changed, doc.Kept, err = file.Distrust(ctx, sk)
-	} else {
-		doc.Changed, doc.Kept, err = file.Trust(ctx, sk, tier, sh.a.now())
-	}
-	return doc, err
-}
-
-// distrust revokes the trust of a skill that no longer exists.
-func (sh *skillIndex) distrust(ctx context.Context, file userstate.File, subject string, missing error) (trustedSkill, error) {
-	doc := trustedSkill{Name: subject, File: file.Path}
-	var err error
-	doc.Changed, doc.Kept, err = file.DistrustMissing(ctx, subject)
-	if err == nil && !doc.Changed {
-		err = missing
-	}
-	return doc, err
-}
-
-// rootTier returns the tier of a skill's root.
-func (sh *skillIndex) rootTier(sk metier.Skill) policy.Tier {
-	for _, m := range sh.Snapshot.Mounts() {
-		if m.Label == sk.ID.Source {
-			return m.Tier.Or()
-		}
-	}
-	return policy.ThirdParty
-}
-
-func (a *app) showTrusted(doc trustedSkill, revoke bool) {
+func (a *app) showTrusted(doc engine.Trusted, revoke bool) {
 	name := oneLine(doc.Name)
 	switch {
 	case revoke && !doc.Changed:
