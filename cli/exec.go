@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"metier/engine"
 	"metier/exectool"
 	"metier/internal/termtext"
-	"metier/policy"
 	"metier/sandbox"
 )
 
@@ -141,8 +139,8 @@ func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []
 // in an error of metier.
 func (a *app) execResult(o metier.Observation) error {
 	var res exectool.Result
-	if o.Detail() == nil || json.Unmarshal(o.Detail(), &res) != nil {
-		return refusedScript(o)
+	if err := json.Unmarshal(o.Detail(), &res); err != nil {
+		return err
 	}
 	if a.json {
 		if err := a.document(res); err != nil {
@@ -176,53 +174,6 @@ func (a *app) noteCut(res exectool.Result) {
 	if len(res.Restored) > 0 {
 		fmt.Fprintf(a.Err, "note: %s\n", exectool.RestoredText(res.Restored))
 	}
-}
-
-// refusal is the exit code for the code of a failed check or a policy denial, and a hint for
-// messages without one.
-type refusal struct {
-	kind metier.Kind
-	hint string
-}
-
-const seeFiles = "'metier show SKILL' lists the skill's files"
-
-// refusals are the codes with which a script can be denied. Other codes mean that it failed.
-var refusals = map[string]refusal{
-	"invalid_arguments":        {metier.Invalid, "see 'metier exec --help'"},
-	"script_path_invalid":      {metier.Invalid, seeFiles},
-	"resource_not_script":      {metier.Invalid, seeFiles},
-	"cwd_outside":              {metier.Invalid, "omit --cwd, or specify a folder in the workspace"},
-	"skill_not_found":          {metier.NotFound, "'metier list --all' shows every skill, and why some cannot be used"},
-	"skill_registry_missing":   {metier.NotFound, "specify a skills folder with --skills-root"},
-	"script_not_indexed":       {metier.NotFound, seeFiles},
-	"script_not_found":         {metier.NotFound, seeFiles},
-	"script_not_file":          {metier.NotFound, seeFiles},
-	"script_snapshot_mismatch": {metier.Drift, "run it again when no other program is changing the skill"},
-	"script_outside_root":      {metier.Denied, "a script must be in its skill's folder; links that point outside it are not followed"},
-	"permission_denied":        {metier.Denied, "make the file readable"},
-	"script_not_allowlisted":   {metier.Denied, "allow it with --allow-skill-script SKILL:scripts/PATH"},
-	policy.CodeSkillDenied:     {metier.Denied, "the operator's configuration or policy file, or the workspace's metier.yaml, denies it"},
-	policy.CodeNotNarrowed:     {metier.Denied, "the skill's allowed-tools field does not include scripts"},
-	policy.CodeRefused:         {metier.Denied, "the question was answered with no"},
-	policy.CodeRuleDenied:      {metier.Denied, "the rule is in a policy file: --policy, or policy: in the configuration"},
-	policy.CodeScriptsOff:      {metier.Denied, "change the scripts setting"},
-	policy.CodeNotActivated:    {metier.Denied, "with scripts=tiered, activate the skill first"},
-	policy.CodeNetworkDenied:   {metier.Denied, "grant the host with --allow-host, if the script_network setting allows it"},
-	"secret_unavailable":       {metier.Unavailable, "set the variable, fix the file, or remove the secret from the configuration"},
-}
-
-// refusedScript converts an observation into an error of the command.
-func refusedScript(o metier.Observation) error {
-	text := strings.TrimPrefix(strings.TrimSpace(o.Text()), o.Code()+": ")
-	r, known := refusals[o.Code()]
-	if !known {
-		r.kind = metier.Unavailable
-		if i := strings.LastIndex(text, "; "); i > 0 { // the tool's own way out
-			text, r.hint = text[:i], text[i+2:]
-		}
-	}
-	return &metier.Error{Op: "exec", Kind: r.kind, Code: o.Code(), Hint: r.hint, Err: errors.New(text)}
 }
 
 // passOn writes a program's output as it arrives: unchanged to a pipe, with control characters made

@@ -16,6 +16,7 @@ var flagOf = map[string]string{
 	"Request.Browser.Origin":         "--browser-origin",
 	"Request.Browser.Until":          "--browser-until",
 	"Request.Harnesses":              "--harness",
+	"Request.Cwd":                    "--cwd",
 	"Request.Hosts":                  "--allow-host",
 	"Request.Layers":                 "--set",
 	"Request.MaxTokens":              "--max-tokens",
