@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"metier/record"
 	"metier/run"
 	"metier/skillroots"
+	"metier/telemetry"
 	"metier/userstate"
 )
 
@@ -44,7 +46,7 @@ type Options struct {
 	Org     string                                     // folder of the machine's skills; "": skillroots.OrgFolder
 	Egress  func(egress.Rules) (*egress.Proxy, error)  // network of programs; nil: public addresses alone
 	Fetch   fetch.Options                              // of the tool that reads web pages
-	Logger  func(secrets []record.Secret) *slog.Logger // nil: no log
+	Logger  func(secrets []record.Secret) *slog.Logger // returns a log without secrets; nil: no log
 	Notify  func(Notice)                               // nil: notices outside of a run are dropped
 
 	// ReadOnly keeps Enter and Discover from cleaning up what a killed run left in a workspace.
@@ -62,6 +64,10 @@ func New(env config.Env, o Options) *Engine {
 	}
 	if o.Notify == nil {
 		o.Notify = func(Notice) {}
+	}
+	logger := o.Logger
+	o.Logger = func(secrets []record.Secret) *slog.Logger {
+		return logger(slices.Concat(secrets, telemetry.Secrets(env.Get)))
 	}
 	return &Engine{Env: env, o: o}
 }

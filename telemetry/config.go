@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"metier/record"
 )
 
 // config holds the standard OTEL_* variables.
@@ -109,4 +112,25 @@ func headers(list string) (map[string]string, error) {
 		out[k] = value
 	}
 	return out, nil
+}
+
+// Secrets returns the values of the headers that are sent to the receiver, and the tokens in them.
+func Secrets(env func(string) string) []record.Secret {
+	var out []record.Secret
+	for _, k := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS"} {
+		for pair := range strings.SplitSeq(env(k), ",") {
+			_, v, _ := strings.Cut(pair, "=")
+			values := []string{strings.TrimSpace(v)}
+			if plain, err := url.PathUnescape(values[0]); err == nil && !slices.Contains(values, plain) {
+				values = append(values, plain)
+			}
+			for _, v := range values {
+				out = append(out, record.Secret{Name: k, Value: v})
+				if _, token, ok := strings.Cut(v, " "); ok { // Bearer TOKEN
+					out = append(out, record.Secret{Name: k, Value: token})
+				}
+			}
+		}
+	}
+	return out
 }
