@@ -154,6 +154,13 @@ type Job struct {
 	// loopback.
 	Serve    func(net.Listener)
 	MinLevel Level
+	// Exec, if set, is called before a process of the job starts a program, except for the job's own.
+	// If it returns an error, the program does not start and the job ends (LimitProgram). passes reports that the program
+	// starts only what its arguments tell it to, as env does; see Exec.Direct. Calls do not overlap.
+	// A program with several threads can change its arguments after the call. Where the report of the
+	// backend has NoteUnwatched, a job with Exec does not start, or the backend has no such calls and
+	// ignores it.
+	Exec func(Exec) (passes bool, err error)
 	// Stdout and Stderr, if set, receive the output as it arrives, up to the limit, in addition to
 	// Result. They are not used after Run returns.
 	Stdout, Stderr io.Writer
@@ -236,6 +243,8 @@ const (
 	// LimitProtectedPath means that something appeared at a protected path of the workspace, or that
 	// the program created a git repository that could make git run a program.
 	LimitProtectedPath = "protected-path"
+	// LimitProgram means that Job.Exec refused a program.
+	LimitProgram = "program"
 )
 
 // Result is how a program ended. Exactly one of Exit, Signal, and Limit is set. Exit is -1 if it is

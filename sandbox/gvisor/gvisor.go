@@ -120,7 +120,7 @@ func (s *Sandbox) Probe(ctx context.Context) sandbox.Report {
 		report.Missing = []sandbox.Missing{sandbox.MissingOf(err)}
 		return report
 	}
-	report.Available, report.Level, report.Notes, report.Visible = true, sandbox.L3, r.Notes, hostpaths.Existing(s.o.Visible)
+	report.Available, report.Level, report.Notes, report.Visible = true, sandbox.L3, append(r.Notes, sandbox.NoteUnwatched), hostpaths.Existing(s.o.Visible)
 	return report
 }
 

@@ -58,3 +58,20 @@ func median(d []time.Duration) float64 {
 	slices.Sort(d)
 	return float64(d[len(d)/2]) / float64(time.Millisecond)
 }
+
+// BenchmarkExec starts 1,000 programs in a loop of a shell, without and with a function that is
+// asked before each of them.
+func BenchmarkExec(b *testing.B) {
+	for name, exec := range map[string]func(sandbox.Exec) (bool, error){"unwatched": nil, "watched": func(sandbox.Exec) (bool, error) { return false, nil }} {
+		b.Run(name, func(b *testing.B) {
+			s := open(b)
+			j := shell("i=0; while [ $i -lt 1000 ]; do /bin/true; i=$((i+1)); done")
+			j.Exec = exec
+			for b.Loop() {
+				if r, err := s.Run(b.Context(), j); err != nil || r.Exit != 0 {
+					b.Fatal(r, err)
+				}
+			}
+		})
+	}
+}

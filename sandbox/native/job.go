@@ -34,6 +34,9 @@ func (s *Sandbox) planOf(j sandbox.Job, w *work) *plan.Plan {
 			Address: uint64(l.Memory) + address, Processes: uint64(l.Processes), OpenFiles: uint64(l.OpenFiles)},
 		Filter: s.filter, Argv: j.Argv, Env: j.Env, Dir: j.Start(), Search: j.Search(),
 	}
+	if j.Exec != nil {
+		p.Starts = s.starts
+	}
 	if j.Serve != nil {
 		p.Port = proxyPort()
 	}

@@ -72,6 +72,10 @@ func play(role, arg string) error {
 		})
 	case "proc":
 		return lack(func() (func(), error) { return nil, syscall.Mount("tmpfs", "/proc/sys", "tmpfs", 0, "") })
+	case "ask":
+		return ask()
+	case "unwatched":
+		return unwatched(arg)
 	case "starter":
 		return withoutStarter()
 	}
@@ -137,12 +141,17 @@ func deny(nr, errno string) error {
 		{Code: unix.BPF_RET | unix.BPF_K, K: 0x50000 | uint32(e)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: 0x7fff0000},
 	}
+	return install(filter, unix.SECCOMP_FILTER_FLAG_TSYNC)
+}
+
+// install installs a system call filter.
+func install(filter []unix.SockFilter, flags uintptr) error {
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, 1, 1, uintptr(unsafe.Pointer(&prog))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, 1, flags, uintptr(unsafe.Pointer(&prog))); errno != 0 {
 		return errno
 	}
 	return nil

@@ -4,6 +4,7 @@ package native
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 
@@ -21,14 +22,23 @@ func (s *Sandbox) Probe(ctx context.Context) sandbox.Report {
 		return clone(*known)
 	}
 	report := sandbox.Report{Backend: Backend}
-	_, err := s.run(ctx, sandbox.Job{Serve: func(ln net.Listener) { _ = ln.Close() }})
+	j := sandbox.Job{Serve: func(ln net.Listener) { _ = ln.Close() }, Exec: func(sandbox.Exec) (bool, error) { return false, nil }}
+	_, err := s.run(ctx, j)
+	var lacks *sandbox.Missing
+	if u, is := errors.AsType[*sandbox.Unavailable](err); is && u.Missing.Primitive == watching { // only jobs with Exec need it
+		j.Exec, lacks = nil, &u.Missing
+		_, err = s.run(ctx, j)
+	}
 	if err != nil {
 		report.Missing = []sandbox.Missing{sandbox.MissingOf(err)}
 		return report
 	}
-	report.Available, report.Level, report.Notes = true, sandbox.L2, []string{NoteMemory}
+	report.Available, report.Level, report.Notes, report.Visible = true, sandbox.L2, []string{NoteMemory}, hostpaths.Existing(s.visible)
 	report.Missing = []sandbox.Missing{unavailable("level", "L3 needs a kernel of the sandbox's own", nil).Missing}
-	report.Visible = hostpaths.Existing(s.visible)
+	if lacks != nil {
+		report.Notes, report.Missing = append(report.Notes, sandbox.NoteUnwatched), append(report.Missing, *lacks)
+		return report
+	}
 	s.mu.Lock()
 	kept := clone(report)
 	s.report = &kept

@@ -30,6 +30,7 @@ type Sandbox struct {
 	visible []string
 	log     *slog.Logger
 	filter  []byte
+	starts  []byte // the filter for jobs with Exec
 	holders holders
 
 	jobs *jobs.Group
@@ -43,6 +44,9 @@ func (s *Sandbox) init() {
 	s.jobs = jobs.New()
 	if p, ok := filter.Program(runtime.GOARCH); ok {
 		s.filter = filter.Bytes(p)
+	}
+	if p, ok := filter.Starts(runtime.GOARCH); ok {
+		s.starts = filter.Bytes(p)
 	}
 }
 
@@ -90,6 +94,7 @@ func (s *Sandbox) run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 		return sandbox.Result{}, err
 	}
 	r := &running{launched: l, job: j, begin: begin, log: s.log, starts: make(chan struct{}), done: make(chan struct{})}
+	r.execs = newExecs(r)
 	defer l.close()
 	return r.wait(ctx, s.jobs.Ended(), w.notes)
 }
@@ -126,6 +131,7 @@ type running struct {
 	answers  []plan.Answer
 	listener net.Listener
 	serving  sync.WaitGroup
+	execs    *execs // nil: programs are not checked
 }
 
 // stop ends the job; the first reason is kept.
@@ -161,6 +167,7 @@ func (r *running) wait(ctx context.Context, closed <-chan struct{}, notes []stri
 	reading.Wait()
 	watching.Wait()
 	r.serving.Wait()
+	r.execs.close()
 	wall := time.Since(r.begin)
 	if err != nil {
 		return sandbox.Result{}, fmt.Errorf("wait for the sandbox: %w", err)
@@ -206,6 +213,8 @@ func (r *running) listen() {
 		switch {
 		case a.Kind == plan.Listens:
 			r.serve(oob[:oobn])
+		case a.Kind == plan.Watched:
+			r.watched(oob[:oobn])
 		case a.Kind == plan.Starting && !started:
 			started, r.begin = true, time.Now()
 			close(r.starts)
@@ -216,14 +225,13 @@ func (r *running) listen() {
 // serve passes the listener to the job's Serve.
 func (r *running) serve(oob []byte) {
 	var ln net.Listener
-	msgs, err := unix.ParseSocketControlMessage(oob)
-	if err == nil && len(msgs) == 1 {
-		var fds []int
-		if fds, err = unix.ParseUnixRights(&msgs[0]); err == nil && len(fds) == 1 && r.job.Serve != nil {
-			f := os.NewFile(uintptr(fds[0]), "listener")
+	fd, err := descriptor(oob)
+	if err == nil {
+		f := os.NewFile(uintptr(fd), "listener")
+		if r.job.Serve != nil {
 			ln, err = net.FileListener(f)
-			_ = f.Close() // the listener has its own
 		}
+		_ = f.Close() // the listener has its own
 	}
 	if ln == nil {
 		r.log.Error("the sandbox's listener did not arrive", "error", err)
@@ -252,6 +260,10 @@ func (r *running) result(ctx context.Context, state *os.ProcessState) (sandbox.R
 		}
 	}
 	switch {
+	case r.execs != nil && r.execs.failed != nil:
+		return sandbox.Result{}, unavailable(watching, r.execs.failed.Error(), r.execs.failed)
+	case end != nil && r.limit == sandbox.LimitProgram:
+		result.CPU, result.MaxRSS, result.Limit = time.Duration(end.CPU)*time.Microsecond, int64(end.RSS)<<10, r.limit
 	case end != nil:
 		result.CPU, result.MaxRSS = time.Duration(end.CPU)*time.Microsecond, int64(end.RSS)<<10
 		r.ended(&result, end)

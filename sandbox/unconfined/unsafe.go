@@ -51,7 +51,7 @@ func New(o *Options) *Host {
 
 // Probe reports that every job can run, without isolation.
 func (h *Host) Probe(context.Context) sandbox.Report {
-	return sandbox.Report{Backend: Name, Available: true, Level: sandbox.L0, Visible: []string{"/"}, Notes: notes(),
+	return sandbox.Report{Backend: Name, Available: true, Level: sandbox.L0, Visible: []string{"/"}, Notes: append(notes(), sandbox.NoteUnwatched),
 		Missing: []sandbox.Missing{isolation("it runs programs on the host itself")}}
 }
 

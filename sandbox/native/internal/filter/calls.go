@@ -36,6 +36,13 @@ var (
 	fcntl      = call{"fcntl", 72, 25}
 )
 
+// Calls of the filter that Starts returns.
+var (
+	execve   = call{"execve", 59, 221}
+	execveat = call{"execveat", 322, 281}
+	seccomp  = call{"seccomp", 317, 277}
+)
+
 // absent are calls that fail as if the kernel did not have them, which programs can handle. A
 // filter cannot see the arguments of clone3 and openat2. The others create memory that belongs to
 // no process, so monitoring processes would miss it. Shared memory without a file is denied for a

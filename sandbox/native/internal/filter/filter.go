@@ -36,6 +36,8 @@ const (
 	NotThere     = 0x00050000 | 38
 	NotSupported = 0x00050000 | 95
 	Nothing      = 0x00050000 // skips the call and reports success
+	Busy         = 0x00050000 | 16
+	Notify       = 0x7fc00000 // asks the process that has the listener
 )
 
 // Offsets in struct seccomp_data; the low half of argument i is at Arg + 8 i.
@@ -70,6 +72,8 @@ const (
 	sndBuf, rcvBuf, sndBufForced, rcvBufForced = 7, 8, 32, 33
 
 	setLease = 1024
+
+	newListener = 8 // SECCOMP_FILTER_FLAG_NEW_LISTENER
 )
 
 // deny returns a check that denies a call if a bit of mask is set in argument i.
@@ -139,6 +143,21 @@ func Program(arch string) ([]Inst, bool) {
 		p = append(p, Inst{AtLeast, 0, 1, 0x40000000}, Inst{Return, 0, 0, Kill})
 	}
 	return append(p, halve(spans(arch))...), true
+}
+
+// Starts returns a second filter for an architecture, for jobs whose programs are checked before they
+// start: it reports calls that start a program to a listener. It also denies filters with another
+// listener, whose answer could replace that of the first one.
+func Starts(arch string) ([]Inst, bool) {
+	token, ok := audit[arch]
+	if !ok {
+		return nil, false
+	}
+	nr := func(c call) uint32 { return uint32(c.nr(arch)) }
+	return []Inst{{Load, 0, 0, Arch}, {Equal, 1, 0, token}, {Return, 0, 0, Kill}, {Load, 0, 0, Nr},
+		{Equal, 1, 0, nr(execve)}, {Equal, 0, 1, nr(execveat)}, {Return, 0, 0, Notify},
+		{Equal, 0, 3, nr(seccomp)}, {Load, 0, 0, Arg + 8}, {Any, 0, 1, newListener}, {Return, 0, 0, Busy},
+		{Return, 0, 0, Allow}}, true
 }
 
 // span is a range of call numbers with the same result. It ends at the next span.

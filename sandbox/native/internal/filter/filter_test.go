@@ -98,14 +98,17 @@ func name(answer uint32) string {
 		return "EOPNOTSUPP"
 	case filter.Nothing:
 		return "nothing"
+	case filter.Busy:
+		return "EBUSY"
+	case filter.Notify:
+		return "notify"
 	}
 	return fmt.Sprintf("%#x", answer)
 }
 
 // table lists the filter's verdict for every number, with all arguments 0 and
 // with all bits of all arguments set, as ranges.
-func table(t *testing.T, arch string) string {
-	p := program(t, arch)
+func table(t *testing.T, arch string, p []filter.Inst) string {
 	ones := [6]uint64{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}
 	var b strings.Builder
 	last, first := "", uint32(0)
@@ -137,24 +140,74 @@ func table(t *testing.T, arch string) string {
 func TestTheTablesAreTheGoldenOnes(t *testing.T) {
 	t.Parallel()
 	for _, arch := range arches {
-		var b bytes.Buffer
-		fmt.Fprintf(&b, "# %s: answers by system call, then the program\n%s\n", arch, table(t, arch))
-		for _, i := range program(t, arch) {
-			fmt.Fprintf(&b, "%02x %d %d %#x\n", i.Code, i.Jt, i.Jf, i.K)
-		}
-		file := filepath.Join("testdata", arch+".golden")
-		if *update {
-			if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(file)
-		if err != nil {
+		golden(t, arch, arch+".golden", program(t, arch))
+		golden(t, arch, arch+".starts.golden", starts(t, arch))
+	}
+}
+
+func starts(t *testing.T, arch string) []filter.Inst {
+	t.Helper()
+	p, ok := filter.Starts(arch)
+	if !ok {
+		t.Fatal("no filter for " + arch)
+	}
+	return p
+}
+
+func golden(t *testing.T, arch, name string, p []filter.Inst) {
+	t.Helper()
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# %s: answers by system call, then the program\n%s\n", arch, table(t, arch, p))
+	for _, i := range p {
+		fmt.Fprintf(&b, "%02x %d %d %#x\n", i.Code, i.Jt, i.Jf, i.K)
+	}
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(string(want), b.String()); diff != "" {
-			t.Errorf("%s (run with -update to rewrite it):\n%s", arch, diff)
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), b.String()); diff != "" {
+		t.Errorf("%s (run with -update to rewrite it):\n%s", name, diff)
+	}
+}
+
+// Every call that starts a program is reported, and no other call. A second listener could answer in
+// place of the first one.
+func TestStarts_ReportsCallsThatStartPrograms(t *testing.T) {
+	t.Parallel()
+	type nr struct{ amd64, arm64 uint32 }
+	const high = 1 << 32
+	tests := []struct {
+		name string
+		call nr
+		args [6]uint64
+		want uint32
+	}{
+		{"execve", nr{59, 221}, [6]uint64{}, filter.Notify},
+		{"execveat", nr{322, 281}, [6]uint64{0, 0, 0, 0, 0x1000}, filter.Notify},
+		{"fork", nr{56, 220}, [6]uint64{17}, filter.Allow},
+		{"a filter", nr{317, 277}, [6]uint64{1, 1}, filter.Allow},
+		{"a listener", nr{317, 277}, [6]uint64{1, 8}, filter.Busy},
+		{"a listener, with other flags", nr{317, 277}, [6]uint64{1, 0x29 | high}, filter.Busy},
+	}
+	for _, arch := range arches {
+		for _, tt := range tests {
+			n := map[string]uint32{"amd64": tt.call.amd64, "arm64": tt.call.arm64}[arch]
+			if got := interpret(t, starts(t, arch), data{nr: n, arch: audit[arch], args: tt.args}); got != tt.want {
+				t.Errorf("%s on %s: %s, want %s", tt.name, arch, name(got), name(tt.want))
+			}
 		}
+		if got := interpret(t, starts(t, arch), data{nr: 59, arch: 0x40000003}); got != filter.Kill {
+			t.Errorf("a foreign call on %s: %s", arch, name(got))
+		}
+	}
+	if _, ok := filter.Starts("riscv64"); ok {
+		t.Error("got a filter for an architecture without a table")
 	}
 }
 

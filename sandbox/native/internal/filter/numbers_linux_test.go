@@ -37,4 +37,9 @@ func TestNumbersAreTheKernels(t *testing.T) {
 			t.Errorf("%s (%d) is refused, want allowed", name, nr)
 		}
 	}
+	for name, nr := range map[string]int{"execve": unix.SYS_EXECVE, "execveat": unix.SYS_EXECVEAT} {
+		if got := interpret(t, starts(t, runtime.GOARCH), data{nr: uint32(nr), arch: audit[runtime.GOARCH]}); got != filter.Notify {
+			t.Errorf("%s (%d) is not reported", name, nr)
+		}
+	}
 }

@@ -32,16 +32,36 @@ func confine(p *plan.Plan) {
 	landlock(p)
 	// The filter comes last, because it denies most of the steps before it. It also applies to the
 	// threads of the runtime.
+	const tsync = 1
+	if r := seccomp("seccomp", p.Filter, tsync); r != 0 {
+		fail("seccomp", syscall.EBUSY, "a thread did not take the filter")
+	}
+	watched(p)
+}
+
+// seccomp installs a filter and returns the result of the call.
+func seccomp(step string, filter []byte, flags uintptr) int {
 	prog := struct {
 		n      uint16
 		filter *byte
-	}{uint16(len(p.Filter) / 8), &p.Filter[0]}
-	const modeFilter, tsync = 1, 1
-	r, errno := call(sysSeccomp, modeFilter, tsync, uintptr(unsafe.Pointer(&prog)), 0, 0, 0)
-	need("seccomp", errno, "")
-	if r != 0 {
-		fail("seccomp", syscall.EBUSY, "a thread did not take the filter")
+	}{uint16(len(filter) / 8), &filter[0]}
+	const modeFilter = 1
+	r, errno := call(sysSeccomp, modeFilter, flags, uintptr(unsafe.Pointer(&prog)), 0, 0, 0)
+	need(step, errno, "")
+	return r
+}
+
+// watched installs the filter that reports programs that start, if the plan has one, and sends its
+// listener to the parent. Only this thread needs it, because the program is started from it. Without
+// the parent, the kernel fails the calls that it would report.
+func watched(p *plan.Plan) {
+	if len(p.Starts) == 0 {
+		return
 	}
+	const newListener, waitKillable = 1 << 3, 1 << 5 // signals do not repeat a call that was received
+	l := seccomp("seccomp-notify", p.Starts, newListener|waitKillable)
+	answer(plan.Answer{Kind: plan.Watched}, syscall.UnixRights(l))
+	closefd(l)
 }
 
 func limits(l plan.Limits) {

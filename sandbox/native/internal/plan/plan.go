@@ -35,6 +35,7 @@ type Plan struct {
 	Port       uint64 // port to listen on at 127.0.0.1; 0: loopback stays down
 	Limits     Limits
 	Filter     []byte // struct sock_filter, as encoded for the kernel
+	Starts     []byte // a second filter, which reports programs that start; empty: none
 	Argv, Env  []string
 	Search     []string // folders to search for Argv[0] if it has no slash
 	Dir        string
@@ -87,6 +88,7 @@ const (
 	Failed   = 'E' // missing primitive of the host: errno, step, detail
 	Refused  = 'J' // error in the job: errno, what, path
 	Listens  = 'L' // the listener is attached to the message
+	Watched  = 'W' // the listener of the filter Starts is attached to the message
 	Starting = 'S' // from here on, the program may have had effects
 	Ended    = 'X' // exit code, signal, µs of CPU, KiB of memory
 )
@@ -201,6 +203,7 @@ func (f *fields) plan(p *Plan) {
 	f.num(&p.Limits.Processes)
 	f.num(&p.Limits.OpenFiles)
 	f.bytes(&p.Filter)
+	f.bytes(&p.Starts)
 	list(f, &p.Argv, f.str)
 	list(f, &p.Env, f.str)
 	list(f, &p.Search, f.str)

@@ -1,0 +1,25 @@
+package sandbox
+
+// Exec is a program that a process of a job is about to start.
+type Exec struct {
+	// Lines are the command lines that describe the program: its arguments as given, then with the
+	// path that the process named and with the file that this path leads to as the first word. nil:
+	// they could not be read.
+	Lines [][]string
+	// Interpreters are the command lines that the kernel makes for a script.
+	Interpreters [][]string
+	// Cut reports that the arguments exceed the limits, and that the last ones are missing.
+	Cut bool
+	// Direct reports that the job's own program started it, or a process for which the function
+	// returned true, and not another program.
+	Direct bool
+}
+
+// Limits of Exec.
+const (
+	MaxExecArgs  = 4096
+	MaxExecBytes = 256 << 10 // of all arguments
+)
+
+// NoteUnwatched is a code of Report.Notes: no call of Job.Exec is made on this host.
+const NoteUnwatched = "programs-unwatched"
