@@ -21,6 +21,9 @@ var destructive = map[string][]string{
 	"aws": {"rm", "rb", "delete", "--delete", "terminate-instances"}, "gcloud": {"delete"}, "az": {"delete"},
 }
 
+// undetermined stands for what an unknown command may destroy.
+const undetermined = "a command that the text does not determine"
+
 // destroyed returns what the commands of a request may destroy: one entry per
 // destructive command, and one for commands that the text does not determine.
 func destroyed(r Request) []string {
@@ -48,7 +51,7 @@ func destroys(c []string) string {
 		return ""
 	}
 	if c[0] == Dynamic {
-		return "a command that the text does not determine"
+		return undetermined
 	}
 	name := path.Base(c[0])
 	words, known := destructive[name]

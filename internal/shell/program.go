@@ -1,0 +1,126 @@
+package shell
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// Lines returns the command lines of a program, given one for each of its names, with others that
+// they stand for: those of programs with subcommands without the options before the subcommand, and
+// those of the programs that one contains or loads, and that of a script that a shell runs.
+func Lines(names [][]string) [][]string {
+	out := names
+	for i, argv := range names {
+		if len(argv) == 0 {
+			continue
+		}
+		s := newStarter()
+		s.subcommands(plain(argv[:min(len(argv), maxOptions)]))
+		out = append(out, s.out...)
+		base := path.Base(argv[0])
+		if i == 0 && multiple[base] && len(argv) > 1 { // otherwise, the name chooses one
+			out = append(out, argv[1:])
+			if _, name, is := strings.Cut(argv[1], "="); is {
+				out = append(out, append([]string{name}, argv[2:]...))
+			}
+		}
+		if loads(base) {
+			out = append(out, loaded(argv)...)
+		}
+		if at, runs := script(argv); shells[strings.TrimPrefix(base, "-")] && runs {
+			out = append(out, argv[at:])
+		}
+	}
+	return out
+}
+
+// loaded returns the programs that a loader may run: the first operand, and the words before it that
+// may be the value of an option.
+func loaded(argv []string) (out [][]string) {
+	for i := 1; i < len(argv); i++ {
+		if strings.HasPrefix(argv[i], "-") {
+			continue
+		}
+		out = append(out, argv[i:])
+		if !strings.HasPrefix(argv[i-1], "-") || i == 1 {
+			break
+		}
+	}
+	return out
+}
+
+// maxOptions is the maximum number of words before a subcommand.
+const maxOptions = 32
+
+// multiple are programs that contain others, which the name or the first argument chooses.
+var multiple = set("busybox toybox coreutils")
+
+// loads reports whether a program is a loader of the C library, which runs the program in its
+// arguments without starting it.
+func loads(base string) bool {
+	return strings.HasPrefix(base, "ld-") || strings.HasPrefix(base, "ld.so") || strings.HasPrefix(base, "ld64.so")
+}
+
+// others are programs that start the program in their arguments and are not in wrappers.
+var others = set("doas su runuser chroot unshare nsenter setpriv prlimit flock chrt taskset numactl setarch linux32 linux64 i386 x86_64 aarch64 uname26 watch script strace ltrace parallel entr unbuffer catchsegv less scp sftp ssh busybox toybox coreutils")
+
+// Passes reports whether a program with these arguments starts only what they tell it to, as env,
+// xargs, and sh -c do, and not what a file, or the program itself, decides.
+func Passes(argv []string) bool {
+	if len(argv) == 0 {
+		return false
+	}
+	base := strings.TrimPrefix(path.Base(argv[0]), "-") // of a login shell
+	_, wraps := wrappers[base]
+	_, helps := helped[base]
+	switch {
+	case wraps, helps, others[base], loads(base), base == "find":
+		return true
+	case shells[base]:
+		_, runs := script(argv)
+		return !runs
+	case set("awk gawk mawk nawk original-awk sed gsed")[base]:
+		return !slices.ContainsFunc(argv[1:], func(w string) bool {
+			return strings.HasPrefix(w, "-f") || strings.HasPrefix(w, "--file")
+		})
+	}
+	if _, decides := own[base]; decides {
+		s := newStarter()
+		words := plain(argv)
+		return namesProgram(words) || s.startsNamed(words)
+	}
+	return false
+}
+
+var shells = set("sh bash dash rbash ash ksh ksh93 mksh zsh fish csh tcsh yash posh")
+
+// script returns the index of the file that a shell with these arguments runs. runs is false if it
+// runs a text or its input.
+func script(argv []string) (at int, runs bool) {
+	for at = 1; at < len(argv); at++ {
+		switch w := argv[at]; {
+		case w == "-" || w == "--":
+			at++
+			return at, at < len(argv) && !process(argv[at])
+		case w == "--rcfile" || w == "--init-file":
+			at++
+		case strings.HasPrefix(w, "--"):
+		case strings.HasPrefix(w, "-"), strings.HasPrefix(w, "+"):
+			if w[0] == '-' && strings.ContainsAny(w, "cs") {
+				return at, false
+			}
+			if strings.HasSuffix(w, "o") || strings.HasSuffix(w, "O") {
+				at++
+			}
+		default:
+			return at, !process(w)
+		}
+	}
+	return at, false
+}
+
+// process reports whether a file is one of a process, as those of <(command) are.
+func process(name string) bool {
+	return strings.HasPrefix(name, "/dev/") || strings.HasPrefix(name, "/proc/")
+}
