@@ -71,7 +71,7 @@ func TestInterfacesAreSmall(t *testing.T) {
 func TestOnlySessionAsksPolicy(t *testing.T) {
 	t.Parallel()
 	tree := load(t)
-	for _, name := range []string{"Decide", "Release"} {
+	for _, name := range []string{"Decide", "DecideStart", "Release"} {
 		calls := 0
 		for _, f := range tree.Go(func(p string) bool { return repocheck.IsGo(p) && !repocheck.IsTest(p) }) {
 			all := f.Uses(testenv.ModulePath+"/policy", name)

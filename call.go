@@ -3,6 +3,7 @@ package metier
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -170,14 +171,16 @@ func (*Suspended) Error() string { return "the call is suspended; make it again 
 // ToolContext gives an invoked tool access to the session's skills, under the decision about the
 // call. Its events are appended to the log together with the call's result, or not at all.
 type ToolContext struct {
-	s      *Session
-	call   Call
-	intent json.RawMessage
-	active []event.SkillRef
-	events []event.Event
-	loads  []string // IDs of skills that the call activated
-	offset int64    // start of readResource
-	last   bool     // the result counts even if one of loads became active in the meantime
+	s       *Session
+	call    Call
+	request policy.Request // that was allowed
+	decided event.PolicyDecided
+	intent  json.RawMessage
+	active  []event.SkillRef
+	events  []event.Event
+	loads   []string // IDs of skills that the call activated
+	offset  int64    // start of readResource
+	last    bool     // the result counts even if one of loads became active in the meantime
 }
 
 // withdraw removes activations whose text is not shown.
@@ -233,6 +236,28 @@ func (x *ToolContext) Read(ctx context.Context, skill, path string, max int) (Re
 // Files returns a skill with its recorded files, and records them if they are not.
 func (x *ToolContext) Files(ctx context.Context, sk Skill) (Skill, error) {
 	return x.s.index(ctx, x, sk)
+}
+
+// Starts returns the check of the programs that the call starts, or nil if no rule could refuse one.
+// It is safe for concurrent use.
+func (x *ToolContext) Starts() func(policy.Started) policy.Decision {
+	check := func(p policy.Started) policy.Decision { return x.s.judgeStart(x.request, p) }
+	if check(policy.Started{Direct: true}).Allowed() {
+		return nil
+	}
+	return check
+}
+
+// Refused records that a program was refused, and returns the error for the model.
+func (x *ToolContext) Refused(program string, d policy.Decision) error {
+	e := x.decided
+	e.Stage, e.Outcome, e.Code, e.Rule = "program", d.Outcome, d.Code, d.Rule
+	x.Record(e)
+	err := &Error{Op: "run", Kind: Denied, Code: d.Code, Err: fmt.Errorf("%s was not started: %s", program, d.Reason)}
+	if d.Code != policy.CodeRuleDenied {
+		err.Hint = "make another call whose command shows it plainly, so that the user can be asked"
+	}
+	return err
 }
 
 // Readable reports whether the call may read a skill's files without an approval: the skill is

@@ -64,6 +64,8 @@ func (s *Session) granted(tool string) bool { return slices.Contains(s.cfg.Grant
 // claim is what the gate knows once a call was judged: it may act, or it was
 // refused, has to ask, or returned meanwhile.
 type claim struct {
+	request  policy.Request // as it was allowed
+	decided  event.PolicyDecided
 	intent   json.RawMessage
 	active   []event.SkillRef
 	refused  *Observation
@@ -137,7 +139,7 @@ func (s *Session) call(ctx context.Context, c Call, t Tool, canonical string) (O
 // act invokes a claimed call and records its result.
 func (s *Session) act(ctx context.Context, c Call, t Tool, canonical string, e policy.Effect, cl claim) (Observation, error) {
 	for turn := 1; ; turn++ {
-		x := &ToolContext{s: s, call: c, intent: cl.intent, active: cl.active}
+		x := &ToolContext{s: s, call: c, request: cl.request, decided: cl.decided, intent: cl.intent, active: cl.active}
 		res, err := invoke(ctx, t, x)
 		if c.Before != nil {
 			c.Before()
@@ -221,6 +223,11 @@ func (s *Session) judge(g *policy.Grants, r policy.Request) policy.Decision {
 	return policy.Decide(g, r)
 }
 
+// judgeStart is where a session asks policy about a program that a call starts.
+func (s *Session) judgeStart(r policy.Request, p policy.Started) policy.Decision {
+	return policy.DecideStart(&s.cfg.Grants, r, p)
+}
+
 // answered judges a request that questions of this session were answered for. What was
 // approved always is looked up where there would be a question.
 func (s *Session) answered(r policy.Request, said map[string]policy.Answer) policy.Decision {
@@ -284,6 +291,7 @@ func (s *Session) decide(ctx context.Context, c Call, f Facts, why string) (clai
 		case !d.Allowed():
 			return s.refuse(ctx, c, d, rec, why, &cl)
 		}
+		cl.request, cl.decided = r, rec
 		evs, err := s.claim(ctx, st, c, f, rec, &cl)
 		if len(evs) > 0 {
 			evs = append(s.consented(st, c.ID, d.Consents), evs...)

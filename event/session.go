@@ -83,7 +83,7 @@ type PolicyDecided struct {
 	Args    record.Ref     `json:"args"`
 	Active  []SkillRef     `json:"active,omitempty"`
 	Slots   []policy.Slot  `json:"slots,omitempty"`
-	Stage   string         `json:"stage"`           // call, release
+	Stage   string         `json:"stage"`           // call, program (one that the call started), release
 	Fault   bool           `json:"fault,omitempty"` // it cannot run, and no rule denied it
 }
 

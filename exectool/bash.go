@@ -103,6 +103,10 @@ func (t bashTool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Res
 	report := t.Sandbox.Probe(ctx)
 	ev := event.CommandExecuted{Execution: event.Execution{Call: x.Call().ID, Target: target(report.Level), Runtime: "bash", Backend: report.Backend, Level: report.Level.String()}}
 	j, err := t.job(ctx, x, a)
+	w := watchStarts(x, report)
+	if w != nil {
+		j.Exec = w.exec
+	}
 	var ran sandbox.Result
 	if err == nil {
 		ran, err = t.run(ctx, x, j, nil, &ev.Execution)
@@ -112,8 +116,13 @@ func (t bashTool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Res
 		x.Record(ev)
 		return metier.Failure(err), nil
 	}
+	res, err := reply(x, ev.Execution, "", ran, j.Argv, policy.Label{Role: policy.Context, Origin: settings.ToolBash, Mediated: true})
+	if err == nil && w.refused() {
+		res = w.result(x, res)
+		ev.Code = res.Code
+	}
 	x.Record(ev)
-	return reply(x, ev.Execution, "", ran, j.Argv, policy.Label{Role: policy.Context, Origin: settings.ToolBash, Mediated: true})
+	return res, err
 }
 
 func (t bashTool) job(ctx context.Context, x *metier.ToolContext, a bashArgs) (sandbox.Job, error) {

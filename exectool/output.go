@@ -54,6 +54,8 @@ func (r Result) Ended() string {
 		return "was ended: " + r.Quarantined[0].text()
 	case r.Limit == sandbox.LimitCancelled:
 		return "was interrupted"
+	case r.Limit == sandbox.LimitProgram:
+		return "was ended: it started a program that a rule refuses"
 	case r.Limit != "":
 		return "was ended at a limit: " + r.Limit
 	case r.Signal != "":
@@ -133,6 +135,7 @@ func ending(r sandbox.Result) string {
 		}
 	case r.Limit == sandbox.LimitCancelled:
 		b.WriteString("Interrupted before it ended.\n")
+	case r.Limit == sandbox.LimitProgram: // the error names the program
 	case r.Limit != "":
 		fmt.Fprintf(&b, "Ended at a limit: %s.\n", r.Limit)
 	case r.Signal != "":

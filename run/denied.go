@@ -32,7 +32,7 @@ func Denied(events iter.Seq[event.Event]) []event.Denial {
 		switch e := e.(type) {
 		case event.PolicyDecided:
 			tools[e.Call] = e.Tool
-			if e.Outcome == policy.Deny && e.Stage == "call" && e.Code != policy.CodeInvalidCall && !e.Fault {
+			if e.Outcome == policy.Deny && (e.Stage == "call" || e.Stage == "program") && e.Code != policy.CodeInvalidCall && !e.Fault {
 				one(e.Call, e.Code)
 			}
 		case event.ApprovalAnswered:

@@ -1,0 +1,82 @@
+package exectool
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/internal/shell"
+	"metier/internal/termtext"
+	"metier/policy"
+	"metier/sandbox"
+)
+
+// watched checks the programs that a command starts. Rules have been checked against the text of the
+// command before. This check does not depend on how bash reads the text.
+type watched struct {
+	check   func(policy.Started) policy.Decision
+	program string // that was refused, or ""
+	why     policy.Decision
+}
+
+// watchStarts returns nil if no rule could refuse a program. Questions alone do not make the host
+// unusable: where programs are not watched, they depend on the text.
+func watchStarts(x *metier.ToolContext, host sandbox.Report) *watched {
+	check := x.Starts()
+	if check == nil || slices.Contains(host.Notes, sandbox.NoteUnwatched) && check(policy.Started{}).Allowed() {
+		return nil
+	}
+	return &watched{check: check}
+}
+
+var errProgram = errors.New("a rule refuses the program")
+
+// exec is sandbox.Job.Exec.
+func (w *watched) exec(x sandbox.Exec) (passes bool, err error) {
+	lines := shell.Lines(x.Lines)
+	if x.Cut {
+		for i, l := range lines {
+			lines[i] = append(slices.Clone(l), policy.Dynamic)
+		}
+	}
+	if d := w.check(policy.Started{Lines: lines, Interpreters: x.Interpreters, Direct: x.Direct}); !d.Allowed() {
+		w.program, w.why = "a program whose arguments cannot be read", d
+		if len(x.Lines) > 0 {
+			w.program = named(x.Lines)
+		}
+		return false, errProgram
+	}
+	return len(x.Interpreters) == 0 && slices.ContainsFunc(x.Lines, shell.Passes), nil // a script decides itself
+}
+
+// named names a program in an error: by the path that was called and, if that differs, by its file.
+func named(lines [][]string) string {
+	var names []string
+	for _, l := range lines {
+		if !slices.ContainsFunc(names, func(n string) bool {
+			return strings.HasSuffix(n, "/"+l[0]) || strings.HasSuffix(l[0], "/"+n) || n == l[0]
+		}) {
+			names = append(names, l[0])
+		}
+	}
+	for i, n := range names {
+		names[i] = termtext.Word(short(n))
+	}
+	if len(names) == 1 {
+		return names[0]
+	}
+	return names[0] + " (" + strings.Join(names[1:], ", ") + ")"
+}
+
+func (w *watched) refused() bool { return w != nil && w.program != "" }
+
+// result turns the result of a command that was ended into a refusal.
+func (w *watched) result(x *metier.ToolContext, res metier.Result) metier.Result {
+	refusal := metier.Failure(x.Refused(w.program, w.why))
+	for i := range res.Parts[:1] {
+		res.Parts[i].Text = refusal.Parts[0].Text + "\n" + res.Parts[i].Text
+	}
+	res.Code = refusal.Code
+	return res
+}
