@@ -107,7 +107,7 @@ run that was stopped or killed, use --resume. To continue a finished run, also u
 	fl.StringVar(&f.onApproval, "on-approval", approvalDeny, "`action` for calls that need approval in batch mode: deny, or wait (leave the question open and exit with 7)")
 	fl.BoolVar(&f.park, "park", false, "")
 	_ = fl.MarkHidden("park")
-	fl.StringVar(&f.resume, "resume", "", "continue this `run`: an ID, a folder, or 'latest' (" + latestChanged + "); to add a message, use --prompt")
+	fl.StringVar(&f.resume, "resume", "", "continue this `run`: an ID, a folder, or 'latest' ("+latestChanged+"); to add a message, use --prompt")
 	fl.BoolVar(&f.trustRecord, "trust-record", false, "resume even if the record was written elsewhere or has lost entries; everything that the record allows stays allowed")
 	a.completions(c)
 	return c

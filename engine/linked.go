@@ -96,12 +96,16 @@ func leadsOut(workspace, p, real string) bool {
 }
 
 // WriteOutput writes data to a file that the user named. It fails if the path leads out of one of the
-// workspaces, or of another one in which metier has run, through a symbolic link.
+// workspaces, or of another one in which metier has run, through a symbolic link, unless the link leads
+// to a character device.
 func (e *Engine) WriteOutput(file string, data []byte, perm fs.FileMode, workspaces ...string) error {
 	file = e.Env.Path(file)
-	real, _, err := atomicfile.Target(file)
+	real, mode, err := atomicfile.Target(file)
 	if err != nil {
 		return err
+	}
+	if mode&fs.ModeCharDevice != 0 { // such as /dev/null
+		return atomicfile.Put(file, data, perm)
 	}
 	for _, dir := range append(slices.Sorted(maps.Values(e.projects())), workspaces...) {
 		if leadsOut(dir, file, real) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -58,8 +59,8 @@ type Restored struct {
 }
 
 // Restore reads what a run needs to continue: the persisted registry and activations, and the
-// state. A file that is missing or does not match the log is an error that names the file
-// (artifact_missing, artifact_altered). So is a required entry that this build does not understand
+// state. An artifact that does not match the log is an error that names the file (artifact_altered).
+// So is a missing one of these two (artifact_missing); others are written again. So is a required entry that this build does not understand
 // (record_newer). A file that matches an earlier part of the log is accepted, and the log takes
 // precedence. A run that crashed before it wrote artifacts has none to read, which is not an error.
 func (f *Folder) Restore(ctx context.Context) (Restored, error) {
@@ -85,6 +86,11 @@ func (f *Folder) Restore(ctx context.Context) (Restored, error) {
 	j := f.judge(p.h)
 	for _, name := range []string{FileRegistry, FileActivations} {
 		if err := f.persisted(ctx, name, j); err != nil {
+			return Restored{}, err
+		}
+	}
+	if f.opt.RequireHead { // otherwise, the operator trusts the record as it is
+		if err := f.unaltered(ctx, j); err != nil {
 			return Restored{}, err
 		}
 	}
@@ -116,6 +122,32 @@ func (f *Folder) persisted(ctx context.Context, name string, j *judge) error {
 	if state == artifactDiffers {
 		return wrong(metier.Drift, CodeArtifact, path, "the log holds the right one: remove the file, take it from `metier runs export "+f.id+"`, put it back, then resume",
 			"%s does not match the log", name)
+	}
+	return nil
+}
+
+// unaltered checks the artifacts that were written. The next write would replace one that another
+// program changed, and the change could not be found any more.
+func (f *Folder) unaltered(ctx context.Context, j *judge) error {
+	want, err := j.at(ctx, j.h.head.Seq)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		b, err := readRegular(f.root, filepath.FromSlash(name))
+		if err == nil && len(b) == 0 || errors.Is(err, fs.ErrNotExist) { // empty after a power cut
+			continue
+		}
+		state := artifactDiffers
+		if err == nil {
+			if state, err = j.of(ctx, name, b); err != nil {
+				return err
+			}
+		}
+		if state == artifactDiffers {
+			return wrong(metier.Drift, CodeArtifact, filepath.Join(f.dir, filepath.FromSlash(name)), "the log has the right content: move the file elsewhere, then resume; the run writes it again",
+				"%s does not match the log", name)
+		}
 	}
 	return nil
 }
