@@ -10,8 +10,6 @@ import (
 
 // Deny rules apply to every program that a call starts. Questions apply to those that the call itself
 // starts, unless its text stated them.
-//
-// req: C-044, C-086
 func TestDecideStart(t *testing.T) {
 	t.Parallel()
 	words := func(lines ...string) (out [][]string) {
@@ -83,8 +81,6 @@ func TestDecideStart(t *testing.T) {
 }
 
 // Rules for a skill, and approvals by a skill's list, count as they do for the call.
-//
-// req: C-044
 func TestDecideStart_FollowsSkills(t *testing.T) {
 	t.Parallel()
 	g := policy.Grants{Mode: policy.Disabled, Tools: []string{"bash"}, Narrow: policy.NarrowPreapprove, Merge: policy.MergeIntersection, Rules: []policy.Rule{{Effect: policy.RuleDeny, Pattern: "Bash(touch:*)", Skill: "a"}}}

@@ -5,15 +5,16 @@ package native_test
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -278,7 +279,8 @@ func TestExec_EndsWhenCancelled(t *testing.T) {
 // If the process that checks programs is killed, what waits for an answer does not start.
 func TestExec_StartsNothingWithoutItsParent(t *testing.T) {
 	t.Parallel()
-	cmd := actor(t.Context(), t, "ask")
+	mark := "86401." + strconv.Itoa(int(rand.Text()[0])) + strconv.Itoa(os.Getpid())
+	cmd := actor(t.Context(), t, "ask:sleep "+mark+" & until [ \"$(cat /proc/$!/comm)\" = sleep ]; do :; done; exec touch mark")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -289,20 +291,32 @@ func TestExec_StartsNothingWithoutItsParent(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "asked\n" {
 		t.Fatal(line, err)
 	}
+	var other []int // a program of the same job
+	for len(other) == 0 {
+		other = named(t, mark)
+	}
+	fd, err := unix.PidfdOpen(other[0], 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // it was killed
-	for range 20 {
-		time.Sleep(20 * time.Millisecond)
-		if _, err := os.Stat(filepath.Join(cmd.Dir, "mark")); err == nil {
-			t.Fatal("the program ran")
-		}
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)
+	for errors.Is(err, unix.EINTR) {
+		n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)
+	}
+	if err != nil || n != 1 {
+		t.Errorf("the job goes on: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(cmd.Dir, "mark")); err == nil {
+		t.Error("the program ran")
 	}
 }
 
-// ask runs a job and never answers when it is asked about a program.
-func ask() error {
+// ask runs a script and never answers when it is asked about touch.
+func ask(script string) error {
 	s, err := native.New(nil)
 	if err != nil {
 		return err
@@ -311,8 +325,11 @@ func ask() error {
 	if err != nil {
 		return err
 	}
-	_, err = s.Run(context.Background(), sandbox.Job{Argv: []string{"sh", "-c", "touch mark"}, Env: env, Workspace: &sandbox.Workspace{Host: dir, Writable: true},
-		Exec: func(sandbox.Exec) (bool, error) {
+	_, err = s.Run(context.Background(), sandbox.Job{Argv: []string{"sh", "-c", script}, Env: env, Workspace: &sandbox.Workspace{Host: dir, Writable: true},
+		Exec: func(x sandbox.Exec) (bool, error) {
+			if x.Lines[0][0] != "touch" {
+				return false, nil
+			}
 			fmt.Println("asked")
 			select {}
 		}})

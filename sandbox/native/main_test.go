@@ -73,7 +73,7 @@ func play(role, arg string) error {
 	case "proc":
 		return lack(func() (func(), error) { return nil, syscall.Mount("tmpfs", "/proc/sys", "tmpfs", 0, "") })
 	case "ask":
-		return ask()
+		return ask(arg)
 	case "unwatched":
 		return unwatched(arg)
 	case "starter":
