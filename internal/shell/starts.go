@@ -118,7 +118,7 @@ func (s *starter) text(src string, posix, fed bool) {
 		variants = append(variants, syntax.LangPOSIX)
 	}
 	for _, v := range variants {
-		f, err := syntax.NewParser(syntax.Variant(v)).Parse(strings.NewReader(src), "")
+		f, err := syntax.NewParser(syntax.Variant(v), syntax.KeepComments(true)).Parse(strings.NewReader(src), "")
 		if err != nil {
 			s.unknown()
 			return
@@ -192,6 +192,10 @@ func (s *starter) walk(src string, f *syntax.File, fed bool) {
 			}
 		case *syntax.CallExpr:
 			s.call(n, at.fed)
+		case *syntax.Comment:
+			if i := int(n.Hash.Offset()); i > 0 && !strings.ContainsRune(" \t\n;&|()`", rune(src[i-1])) {
+				s.unknown() // bash continues the word before it
+			}
 		case *syntax.ExtGlob:
 			// Where bash does not read such a pattern, it drops the line and continues with the next.
 			if strings.ContainsAny(n.Pattern.Value, "$`(<>") || strings.Contains(src, "\n") {
@@ -324,7 +328,7 @@ func expansion(w *syntax.Word) bool {
 // visit handles the nodes that start nothing themselves.
 func (s *starter) visit(n syntax.Node) {
 	switch n := n.(type) {
-	case *syntax.File, *syntax.Comment, *syntax.Subshell, *syntax.Block, *syntax.IfClause, *syntax.WhileClause, *syntax.CaseClause, *syntax.CaseItem, *syntax.ArrayExpr, *syntax.TimeClause, *syntax.TestClause, *syntax.ParenTest, *syntax.BinaryArithm, *syntax.UnaryArithm, *syntax.ParenArithm, *syntax.ForClause, *syntax.BraceExp:
+	case *syntax.File, *syntax.Subshell, *syntax.Block, *syntax.IfClause, *syntax.WhileClause, *syntax.CaseClause, *syntax.CaseItem, *syntax.ArrayExpr, *syntax.TimeClause, *syntax.TestClause, *syntax.ParenTest, *syntax.BinaryArithm, *syntax.UnaryArithm, *syntax.ParenArithm, *syntax.ForClause, *syntax.BraceExp:
 	case *syntax.DeclClause:
 		s.declares(n)
 	case *syntax.Assign:

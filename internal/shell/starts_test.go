@@ -37,6 +37,11 @@ func TestStarts_DoubtsTextsThatBashEndsEarlier(t *testing.T) {
 	for _, src := range []string{
 		"x=$(cat <<'EOT'\na\nEOT)\ntouch x\n: $(cat <<'EOT'\nEOT\n)",
 		": ;x=(?(\ntouch x\n))",
+		": ;x=([0]=#(\ntouch x\n)",
+		"(echo ''#;touch x\n)",
+		"echo $(echo \"a\"#;touch x\n)",
+		"case x in x) echo ''#;touch x\nesac",
+		"cat <<'E'# | bash\ntouch x\nE",
 		": $(x=(a +(b)\ntouch x\n))",
 		": $(x=(\\;\ntouch x\n))",
 		": <(x=(\\|\ntouch x\n))",
