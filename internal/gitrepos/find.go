@@ -96,7 +96,9 @@ func look(root, dir string, before *folder) (at *folder, keep bool) {
 		return before, true
 	}
 	fresh := time.Since(info.Ctime) < settled
-	at = &folder{key: key, dev: info.Dev}
+	_, err = os.Lstat(filepath.Join(name, ".git"))
+	names := map[string]bool{".git": err == nil} // also if there are more entries, or none can be listed
+	at = &folder{key: key, dev: info.Dev, repository: err == nil}
 	d, err := os.Open(name)
 	if err != nil {
 		at.cut = !errors.Is(err, fs.ErrNotExist) && !(errors.Is(err, fs.ErrPermission) && int(info.Owner) != os.Geteuid())
@@ -105,8 +107,6 @@ func look(root, dir string, before *folder) (at *folder, keep bool) {
 	defer d.Close()
 	entries, err := d.ReadDir(mostEntries)
 	at.cut = err != nil && err != io.EOF || len(entries) == mostEntries
-	_, err = os.Lstat(filepath.Join(name, ".git"))
-	names := map[string]bool{".git": err == nil} // also if there are more entries
 	for _, e := range entries {
 		if names[e.Name()] = true; e.IsDir() && e.Name() != ".git" {
 			at.subfolders = append(at.subfolders, e.Name())
