@@ -14,6 +14,7 @@ import (
 type form struct {
 	name, text string
 	fold       bool // in either case: hexadecimal digits
+	wrap       bool // may be broken into lines, as encoded text is
 }
 
 // escapes are the bytes that start an escape.
@@ -41,6 +42,9 @@ func (m *matcher) match(b []byte, f form) (longest int, begun bool) {
 		live := false
 		here := m.at[j%len(m.at)]
 		for _, from := range here {
+			if f.wrap && j > 0 {
+				from += lineBreak(b[from:])
+			}
 			begun = begun || partial(b[from:], f.text[j])
 			m.units = read(m.units[:0], b[from:], f.text[j:], f.fold)
 			for _, u := range m.units {
@@ -62,6 +66,19 @@ func (m *matcher) match(b []byte, f form) (longest int, begun bool) {
 		longest = max(longest, end)
 	}
 	return longest, begun
+}
+
+// lineBreak returns the length of a line break at the start of b, also as it is written in JSON, or 0.
+func lineBreak(b []byte) int {
+	for _, s := range []string{"\n", "\r\n", `\n`, `\r\n`} {
+		if bytes.HasPrefix(b, []byte(s)) {
+			return len(s)
+		}
+	}
+	if string(b) == "\r" { // the rest may follow
+		return 1
+	}
+	return 0
 }
 
 // partial reports whether b is empty or the beginning of an escape.

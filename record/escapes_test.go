@@ -73,15 +73,19 @@ var encodings = map[string]func(string) string{
 		c, _ := json.Marshal(string(b))
 		return string(c[3 : len(c)-3])
 	},
-	"JSON, ASCII":       func(s string) string { q := strconv.QuoteToASCII(s); return q[1 : len(q)-1] },
-	"html.EscapeString": html.EscapeString,
-	"single quotes":     func(s string) string { return strings.ReplaceAll(s, "'", `'\''`) },
-	"printf %q":         func(s string) string { return regexp.MustCompile(`[^\w./-]`).ReplaceAllString(s, `\$0`) },
-	"regexp.QuoteMeta":  regexp.QuoteMeta,
-	"hex":               func(s string) string { return hex.EncodeToString([]byte(s)) },
-	"HEX":               func(s string) string { return strings.ToUpper(hex.EncodeToString([]byte(s))) },
-	"base64":            func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
-	"base64, escaped":   func(s string) string { return url.QueryEscape(base64.StdEncoding.EncodeToString([]byte("ab" + s))) },
+	"JSON, ASCII":              func(s string) string { q := strconv.QuoteToASCII(s); return q[1 : len(q)-1] },
+	"html.EscapeString":        html.EscapeString,
+	"single quotes":            func(s string) string { return strings.ReplaceAll(s, "'", `'\''`) },
+	"printf %q":                func(s string) string { return regexp.MustCompile(`[^\w./-]`).ReplaceAllString(s, `\$0`) },
+	"regexp.QuoteMeta":         regexp.QuoteMeta,
+	"hex":                      func(s string) string { return hex.EncodeToString([]byte(s)) },
+	"HEX":                      func(s string) string { return strings.ToUpper(hex.EncodeToString([]byte(s))) },
+	"base64":                   func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
+	"base64, escaped":          func(s string) string { return url.QueryEscape(base64.StdEncoding.EncodeToString([]byte("ab" + s))) },
+	"base64, in lines":         func(s string) string { return inLines(base64.StdEncoding.EncodeToString([]byte("ab"+s)), 4, "\n") },
+	"base64, in lines of mail": func(s string) string { return inLines(base64.StdEncoding.EncodeToString([]byte(s)), 7, "\r\n") },
+	"base64, in lines in JSON": func(s string) string { return inLines(base64.StdEncoding.EncodeToString([]byte("a"+s)), 5, `\n`) },
+	"hex, in lines":            func(s string) string { return inLines(hex.EncodeToString([]byte(s)), 1, "\n") },
 	"base64, slashes": func(s string) string {
 		return strings.ReplaceAll(base64.RawStdEncoding.EncodeToString([]byte("a"+s)), "/", `\/`)
 	},
@@ -151,4 +155,13 @@ func sorted[V any](m map[string]V) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// inLines breaks text into lines of n bytes.
+func inLines(text string, n int, end string) string {
+	var lines []string
+	for part := range slices.Chunk([]byte(text), n) {
+		lines = append(lines, string(part))
+	}
+	return strings.Join(lines, end)
 }

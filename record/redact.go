@@ -22,11 +22,11 @@ type Secret struct {
 }
 
 // Redactor is a [Blobs] that removes secrets from content before storing it. It finds a value as
-// is, in hex, and in base64 (standard and URL alphabet, at any offset of the encoded text). In each
-// of these, any characters may be escaped: percent-encoded, with backslashes as in JSON,
-// JavaScript, C, or a shell, as HTML entities, or in quoted-printable. For a value of several
-// lines, it also finds each line separately. It does not find a value that is split in another way,
-// including by a line break, or that is compressed or encrypted.
+// is, in hex, and in base64 (standard and URL alphabet, at any offset of the encoded text), both also
+// broken into lines. In each of these, any characters may be escaped: percent-encoded, with
+// backslashes as in JSON, JavaScript, C, or a shell, as HTML entities, or in quoted-printable. For a
+// value of several lines, it also finds each line separately. It does not find a value that is split
+// in another way, or that is compressed or encrypted.
 type Redactor struct {
 	next Blobs
 
@@ -111,7 +111,7 @@ func (k *known) at(m *matcher, b []byte) []int {
 
 // unlike is a fast check that a form does not occur here.
 func unlike(b []byte, f form) bool {
-	return !escapes[b[0]] && len(b) > 1 && !escapes[b[1]] && b[1] != f.text[1] && !(f.fold && b[1]|0x20 == f.text[1])
+	return !escapes[b[0]] && len(b) > 1 && !escapes[b[1]] && b[1] != f.text[1] && !(f.fold && b[1]|0x20 == f.text[1]) && !(f.wrap && (b[1] == '\n' || b[1] == '\r'))
 }
 
 // placeName prevents a name from breaking the text it is inserted into.
@@ -126,7 +126,7 @@ func placeName(s string) string {
 
 // forms returns the texts by which a value is recognized.
 func forms(name, v string) []form {
-	out := []form{{name: name, text: v}, {name: name, text: hex.EncodeToString([]byte(v)), fold: true}}
+	out := []form{{name: name, text: v}, {name: name, text: hex.EncodeToString([]byte(v)), fold: true, wrap: true}}
 	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		// Depending on the preceding bytes, a value is encoded in one of three ways. The characters
 		// at both ends also encode adjacent bytes.
@@ -134,7 +134,7 @@ func forms(name, v string) []form {
 			b := []byte(strings.Repeat("\x00", pad) + v)
 			text := enc.EncodeToString(b)
 			first, last := (pad*8+5)/6, len(b)*8/6
-			out = append(out, form{name: name, text: text[first:last]})
+			out = append(out, form{name: name, text: text[first:last], wrap: true})
 		}
 	}
 	return out
