@@ -33,7 +33,8 @@ func (d *Discovery) Entries(ref string) []metier.Skill {
 	return nil
 }
 
-// Find returns the active skill with a name or at a path.
+// Find returns the active skill with a name, or else the first skill, in any state, with that ID,
+// name, or path.
 func (d *Discovery) Find(ctx context.Context, ref string) (metier.Skill, error) {
 	if sk, err := d.Snapshot.Find(ref); err == nil {
 		return sk, nil

@@ -87,6 +87,14 @@ type PolicyDecided struct {
 	Fault   bool           `json:"fault,omitempty"` // it cannot run, and no rule denied it
 }
 
+// Verdict returns the outcome, or "failed" for a call that cannot run although no rule denied it.
+func (e PolicyDecided) Verdict() string {
+	if e.Fault {
+		return "failed"
+	}
+	return string(e.Outcome)
+}
+
 // ApprovalRequested is a question that must be answered before a call, or a
 // subagent, can continue.
 type ApprovalRequested struct {

@@ -34,13 +34,16 @@ var errProgram = errors.New("a rule refuses the program")
 
 // exec is sandbox.Job.Exec.
 func (w *watched) exec(x sandbox.Exec) (passes bool, err error) {
-	lines := shell.Lines(x.Lines)
+	lines, interpreters := shell.Lines(x.Lines), slices.Clone(x.Interpreters)
 	if x.Cut {
 		for i, l := range lines {
 			lines[i] = append(slices.Clone(l), policy.Dynamic)
 		}
+		for i, l := range interpreters {
+			interpreters[i] = append(slices.Clone(l), policy.Dynamic)
+		}
 	}
-	if d := w.check(policy.Started{Lines: lines, Interpreters: x.Interpreters, Direct: x.Direct}); !d.Allowed() {
+	if d := w.check(policy.Started{Lines: lines, Interpreters: interpreters, Direct: x.Direct}); !d.Allowed() {
 		w.program, w.why = "a program whose arguments cannot be read", d
 		if len(x.Lines) > 0 {
 			w.program = named(x.Lines)
@@ -74,9 +77,7 @@ func (w *watched) refused() bool { return w != nil && w.program != "" }
 // result turns the result of a command that was ended into a refusal.
 func (w *watched) result(x *metier.ToolContext, res metier.Result) metier.Result {
 	refusal := metier.Failure(x.Refused(w.program, w.why))
-	for i := range res.Parts[:1] {
-		res.Parts[i].Text = refusal.Parts[0].Text + "\n" + res.Parts[i].Text
-	}
+	res.Parts[0].Text = refusal.Parts[0].Text + "\n" + res.Parts[0].Text
 	res.Code = refusal.Code
 	return res
 }

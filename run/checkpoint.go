@@ -138,14 +138,16 @@ func (f *Folder) unaltered(ctx context.Context, j *judge) error {
 		if err == nil && len(b) == 0 || errors.Is(err, fs.ErrNotExist) { // empty after a power cut
 			continue
 		}
-		state := artifactDiffers
-		if err == nil {
-			if state, err = j.of(ctx, name, b); err != nil {
-				return err
-			}
+		path := filepath.Join(f.dir, filepath.FromSlash(name))
+		if err != nil {
+			return fault("resume", path, err)
+		}
+		state, err := j.of(ctx, name, b)
+		if err != nil {
+			return err
 		}
 		if state == artifactDiffers {
-			return wrong(metier.Drift, CodeArtifact, filepath.Join(f.dir, filepath.FromSlash(name)), "the log has the right content: move the file elsewhere, then resume; the run writes it again",
+			return wrong(metier.Drift, CodeArtifact, path, "the log has the right content: move the file elsewhere, then resume; the run writes it again",
 				"%s does not match the log", name)
 		}
 	}

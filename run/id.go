@@ -68,13 +68,7 @@ func Find(root, what string) (string, string, error) {
 	case len(match) == 1:
 		return root, match[0], nil
 	case len(match) > 1:
-		const most = 5
-		shown := match[:min(most, len(match))]
-		list := strings.Join(shown, ", ")
-		if len(match) > most {
-			list += ", …"
-		}
-		return "", "", wrong(metier.Invalid, CodeAmbiguous, root, "write more of the id", "%d runs start with %q: %s", len(match), what, list)
+		return "", "", wrong(metier.Invalid, CodeAmbiguous, root, "write more of the id", "%d runs start with %q: %s", len(match), what, listed(match))
 	}
 	if info, err := os.Stat(what); err == nil && info.IsDir() {
 		return findPath(what)
@@ -121,4 +115,14 @@ func runs(root string) ([]string, error) {
 		}
 	}
 	return ids, nil
+}
+
+// listed lists IDs for an error, at most five of them.
+func listed(ids []string) string {
+	const most = 5
+	list := strings.Join(ids[:min(most, len(ids))], ", ")
+	if len(ids) > most {
+		list += ", …"
+	}
+	return list
 }

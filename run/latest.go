@@ -55,21 +55,31 @@ func FindWaiting(ctx context.Context, root, what string) (string, string, error)
 	return findNewest(ctx, root, otherwise, func(id string) time.Time { return asked(ctx, root, id) })
 }
 
-// FindToAnswer is like [FindWaiting], but fails if several runs have an open question: an answer must
-// not go to a question that the user has not read.
+// FindToAnswer is like [FindWaiting], but fails if several runs have an open question, or may have one
+// because their log cannot be read: an answer must not go to a question that the user has not read.
 func FindToAnswer(ctx context.Context, root, what string) (string, string, error) {
-	if what == latest {
-		ids, err := runs(root)
-		if err != nil {
+	if what != latest {
+		return Find(root, what)
+	}
+	ids, err := runs(root)
+	if err != nil {
+		return "", "", err
+	}
+	times := map[string]time.Time{}
+	var waiting []string
+	for _, id := range ids {
+		if err := ctx.Err(); err != nil {
 			return "", "", err
 		}
-		ids = slices.DeleteFunc(ids, func(id string) bool { return asked(ctx, root, id).IsZero() })
-		if len(ids) > 1 {
-			slices.Sort(ids)
-			return "", "", wrong(metier.Invalid, CodeAmbiguous, root, "write the ID of the run that you mean", "%d runs have an open question: %s", len(ids), strings.Join(ids, ", "))
+		if times[id] = asked(ctx, root, id); !times[id].IsZero() {
+			waiting = append(waiting, id)
 		}
 	}
-	return FindWaiting(ctx, root, what)
+	if len(waiting) > 1 {
+		return "", "", wrong(metier.Invalid, CodeAmbiguous, root, "write the ID of the run that you mean", "%d runs have an open question, or a log that cannot be read: %s", len(waiting), listed(waiting))
+	}
+	otherwise := func(root, what string) (string, string, error) { return FindAgent(ctx, root, what) }
+	return findNewest(ctx, root, otherwise, func(id string) time.Time { return times[id] })
 }
 
 // findNewest returns the run with the newest time. If no run has one, it returns the result of

@@ -192,8 +192,8 @@ type PolicyTrace struct {
 }
 
 // Decision is one policy decision. Decision is allowed, warned, denied, asked, or failed (a script
-// that cannot run, although no rule denies it). Stage is call (before the tool acts) or release
-// (before the model sees the result).
+// that cannot run, although no rule denies it). Stage is call (before the tool acts), program (before
+// one that the call started runs), or release (before the model sees the result).
 type Decision struct {
 	Seq          uint64           `json:"seq"`
 	At           string           `json:"at"`
@@ -248,11 +248,8 @@ func (p *projector) decisions(slots []PromptSlot) []Decision {
 			continue
 		}
 		verdict, ok := verdicts[e.Outcome]
-		if !ok {
-			verdict = string(e.Outcome)
-		}
-		if e.Fault {
-			verdict = "failed"
+		if !ok || e.Fault {
+			verdict = e.Verdict()
 		}
 		out = append(out, Decision{Seq: f.Seq, At: stamp(f.At), By: f.By, Call: e.Call, Tool: e.Tool, Actor: string(e.Actor), Effect: string(e.Effect),
 			Skill: e.Skill, Profile: e.Profile, Stage: e.Stage, Decision: verdict, Code: e.Code, Rule: e.Rule, Risk: some(e.Risk), ArgsDigest: e.Args.Digest,

@@ -45,9 +45,9 @@ func (l *trail) modelFailed(e event.ModelFailed) {
 // decided opens the span of a call. A denial ends it at once. A question leaves it open until it is
 // answered.
 func (l *trail) decided(e event.PolicyDecided) {
-	l.t.counters.decisions.Add(l.ctx, 1, metric.WithAttributes(attribute.String(keyOutcome, string(e.Outcome)), attribute.String(keyCode, short(e.Code)), attribute.String("gen_ai.tool.name", short(e.Tool))))
+	l.t.counters.decisions.Add(l.ctx, 1, metric.WithAttributes(attribute.String(keyOutcome, e.Verdict()), attribute.String(keyCode, short(e.Code)), attribute.String("gen_ai.tool.name", short(e.Tool))))
 	if e.Stage != "call" {
-		l.point(e.Type(), l.op(e.Call), attribute.String(keyOutcome, string(e.Outcome)), attribute.String(keyCode, short(e.Code)))
+		l.point(e.Type(), l.op(e.Call), attribute.String(keyOutcome, e.Verdict()), attribute.String(keyCode, short(e.Code)))
 		return
 	}
 	c := call{skill: e.Skill}
@@ -59,7 +59,7 @@ func (l *trail) decided(e event.PolicyDecided) {
 		}
 	}
 	l.calls[e.Call] = c
-	l.tool(e.Call, e.Tool).span.SetAttributes(attribute.String(keyOutcome, string(e.Outcome)), attribute.String("metier.policy.code", short(e.Code)), attribute.String("metier.effect", string(e.Effect)),
+	l.tool(e.Call, e.Tool).span.SetAttributes(attribute.String(keyOutcome, e.Verdict()), attribute.String("metier.policy.code", short(e.Code)), attribute.String("metier.effect", string(e.Effect)),
 		attribute.StringSlice(keyActive, active), attribute.String("metier.actor", string(e.Actor)))
 	if e.Skill != "" {
 		l.op(e.Call).SetAttributes(attribute.String(keySkillID, e.Skill))

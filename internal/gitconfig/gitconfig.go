@@ -44,11 +44,12 @@ func Variables(text string) iter.Seq2[string, string] {
 	}
 }
 
-// The lines of a file as git writes them. A value ends with its line.
+// The lines of a file as git writes them. A value ends with its line, and has no tab, which older
+// versions of git read as a space.
 var (
 	empty    = regexp.MustCompile(`^[ \t]*([#;].*)?$`)
 	heading  = regexp.MustCompile(`^\[([A-Za-z0-9-]+)( "([^"\\]*)")?\]$`)
-	variable = regexp.MustCompile(`^[ \t]*([A-Za-z][A-Za-z0-9-]*)([ \t]*=.*)?$`)
+	variable = regexp.MustCompile(`^[ \t]*([A-Za-z][A-Za-z0-9-]*)([ \t]*=[^\t]*)?$`)
 )
 
 // Names returns the names of the variables in a file, as Variables does. ok is false unless the file

@@ -97,11 +97,13 @@ func look(root, dir string, before *folder) (at *folder, keep bool) {
 	}
 	fresh := time.Since(info.Ctime) < settled
 	_, err = os.Lstat(filepath.Join(name, ".git"))
-	names := map[string]bool{".git": err == nil} // also if there are more entries, or none can be listed
+	own := int(info.Owner) == os.Geteuid()
+	closed := own && errors.Is(err, fs.ErrPermission) // nothing in it can be reached
+	names := map[string]bool{".git": err == nil}      // also if there are more entries, or none can be listed
 	at = &folder{key: key, dev: info.Dev, repository: err == nil}
 	d, err := os.Open(name)
 	if err != nil {
-		at.cut = !errors.Is(err, fs.ErrNotExist) && !(errors.Is(err, fs.ErrPermission) && int(info.Owner) != os.Geteuid())
+		at.cut = !errors.Is(err, fs.ErrNotExist) && (own || !errors.Is(err, fs.ErrPermission))
 		return at, false
 	}
 	defer d.Close()
@@ -112,6 +114,7 @@ func look(root, dir string, before *folder) (at *folder, keep bool) {
 			at.subfolders = append(at.subfolders, e.Name())
 		}
 	}
+	at.cut = at.cut || closed && len(at.subfolders) > 0
 	at.repository = names[".git"] || isBare(func(name string) bool { return names[name] })
 	return at, reliable && !fresh
 }

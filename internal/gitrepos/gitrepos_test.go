@@ -117,6 +117,7 @@ func TestUnsafe_NamesWhatRunsPrograms(t *testing.T) {
 		"a .git file that goes up from a link":              {map[string]string{"r/.git": "gitdir: ../link/../.git/g\n", ".git/g/config": "[core]\n", "deep/.git/g/config": "[core]\n\tfsmonitor = x\n", "deep/er/x": ""}, "it sets core.fsmonitor"},
 		"a submodule without a working tree":                {map[string]string{"r/.git/config": "[core]\n", "r/.git/modules/a/b/HEAD": "", "r/.git/modules/a/b/objects/x": "", "r/.git/modules/a/b/config": "[core]\n\tsshCommand = x\n"}, "it sets core.sshcommand"},
 		"a return before a subsection":                      {map[string]string{"r/.git/config": "[includeIf\r\"gitdir:/**\"] path = x\n"}, "its config is not as git writes it"},
+		"a tab in a value":                                  {map[string]string{"r/.git/config": "[core]\n\tworktree = a\tb\n"}, "its config is not as git writes it"},
 		"a line that continues":                             {map[string]string{"r/.git/config": "[core] # \\\n"}, "its config is not as git writes it"},
 		"a variable after its section":                      {map[string]string{"r/.git/config": "[core] bare = true\n"}, "its config is not as git writes it"},
 		"a large configuration":                             {map[string]string{"r/.git/config": string(make([]byte, 2<<20))}, "its config cannot be read"},

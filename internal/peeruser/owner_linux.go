@@ -38,7 +38,7 @@ func owner(local, remote netip.AddrPort) (int, error) {
 	q = append(q, socketID(local, remote)...)
 	a, err := ask(q)
 	if err != nil {
-		return 0, fmt.Errorf("the kernel does not tell whose connection %s is: %w", local, err)
+		return 0, fmt.Errorf("the kernel does not report which user opened the connection from %s: %w", local, err)
 	}
 	if len(a) < header+4 || binary.NativeEndian.Uint16(a[4:]) != unix.SOCK_DIAG_BY_FAMILY || len(a) < answer {
 		return 0, fmt.Errorf("the connection from %s is closed", local)

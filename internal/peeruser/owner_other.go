@@ -10,5 +10,5 @@ import (
 )
 
 func owner(_, _ netip.AddrPort) (int, error) {
-	return 0, fmt.Errorf("%w: whose process is at the other end of a connection is not known on %s", errors.ErrUnsupported, runtime.GOOS)
+	return 0, fmt.Errorf("%w: which user opened a connection cannot be determined on %s", errors.ErrUnsupported, runtime.GOOS)
 }

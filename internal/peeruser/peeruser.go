@@ -1,5 +1,4 @@
-// Package peeruser tells which user's process is at the other end of a TCP connection on this
-// machine.
+// Package peeruser determines which user opened a TCP connection from this machine.
 package peeruser
 
 import (
@@ -28,8 +27,8 @@ func Allowed(local, remote net.Addr) error {
 	return nil
 }
 
-// Works returns an error if this system does not tell whose a connection is. It tries a connection
-// of its own.
+// Works returns an error if the user of a connection cannot be determined on this system. It tries a
+// connection of its own.
 func Works(ctx context.Context) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // they stand for: those of programs with subcommands without the options before the subcommand, and
 // those of the programs that one contains or loads, and that of a script that a shell runs.
 func Lines(names [][]string) [][]string {
-	out := names
+	out := slices.Clone(names)
 	for i, argv := range names {
 		if len(argv) == 0 {
 			continue

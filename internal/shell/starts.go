@@ -130,8 +130,7 @@ func (s *starter) text(src string, posix, fed bool) {
 // place is the context of a node. fed: standard input comes from the text (a pipe, a file, or a
 // here-document). quoted: the node is in double quotes, where bash reads a single quote as a
 // character and the parser as a quote. operand: it is the operand of an expansion, which is never
-// plain text, even in quotes. inner: it is in a substitution. back: it is in one in
-// backquotes.
+// plain text, even in quotes. inner: it is in a substitution. back: it is in one in backquotes.
 type place struct{ fed, quoted, operand, inner, back bool }
 
 // walk visits a syntax tree.
@@ -192,21 +191,9 @@ func (s *starter) walk(src string, f *syntax.File, fed bool) {
 			}
 		case *syntax.CallExpr:
 			s.call(n, at.fed)
-		case *syntax.Comment:
-			if i := int(n.Hash.Offset()); i > 0 && !strings.ContainsRune(" \t\n;&|()`", rune(src[i-1])) {
-				s.unknown() // bash continues the word before it
-			}
-		case *syntax.ExtGlob:
-			// Where bash does not read such a pattern, it drops the line and continues with the next.
-			if strings.ContainsAny(n.Pattern.Value, "$`(<>") || strings.Contains(src, "\n") {
+		case *syntax.Comment, *syntax.ExtGlob, *syntax.ArrayExpr:
+			if misread(src, n, at.inner) {
 				s.unknown()
-			}
-		case *syntax.ArrayExpr:
-			if at.inner { // bash reads it twice, the second time without backslashes
-				s.unknown()
-			}
-			if end := int(n.End().Offset()); end < len(src) && !strings.ContainsRune(" \t\n;&|)<>`", rune(src[end])) {
-				s.unknown() // bash continues the word, also with #
 			}
 		default:
 			if _, is := n.(*syntax.ParamExp); is {
@@ -235,19 +222,6 @@ func substitutes(text string) bool {
 		}
 	}
 	return false
-}
-
-// cutsAt reports whether bash ends a substitution in backquotes where the parser does: at the next
-// backquote without a backslash, even in quotes, a comment, or a here-document.
-func cutsAt(src string, n *syntax.CmdSubst) bool {
-	i := int(n.Left.Offset()) + 1
-	for i < len(src) && src[i] != '`' {
-		if src[i] == '\\' {
-			i++
-		}
-		i++
-	}
-	return i == int(n.Right.Offset())
 }
 
 // redirects records what a statement writes. It reports whether its input is redirected.
@@ -291,22 +265,6 @@ func (s *starter) redirects(n *syntax.Stmt) bool {
 		}
 	}
 	return fed
-}
-
-// stored reports whether a command has a word that bash can take for the array element in which a
-// redirect stores its descriptor: {a['$(b)']}>c runs b.
-func stored(cmd syntax.Command) (found bool) {
-	switch cmd.(type) {
-	case *syntax.CallExpr, *syntax.DeclClause, *syntax.LetClause:
-		syntax.Walk(cmd, func(n syntax.Node) bool {
-			if w, ok := n.(*syntax.Word); ok && len(w.Parts) > 0 {
-				first, ok := w.Parts[0].(*syntax.Lit)
-				found = found || ok && strings.HasPrefix(first.Value, "{") && strings.Contains(first.Value, "[")
-			}
-			return true
-		})
-	}
-	return found
 }
 
 // expansion reports whether a word is one expansion and no text.

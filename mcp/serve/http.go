@@ -118,8 +118,8 @@ func CheckAddress(address string, tokens bool) error {
 	return nil
 }
 
-// KnowsUsers reports whether this system tells whose a connection is, so that a server can require
-// that its clients run as the same user.
+// KnowsUsers reports whether metier can determine on this system which user opened a connection, so
+// that a server can require that its clients run as the same user.
 func KnowsUsers(ctx context.Context) bool { return peeruser.Works(ctx) == nil }
 
 // HTTP serves until the context ends. Calls in progress get ten seconds to finish.

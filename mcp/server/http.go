@@ -29,7 +29,7 @@ type Access struct {
 	// call, except as SameUser says.
 	Tokens map[string]string
 	// SameUser admits only programs on this machine that run as the same user, or as root. Only
-	// Linux tells whose a connection is; elsewhere, nobody is admitted.
+	// on Linux can their user be determined; elsewhere, all requests are refused.
 	SameUser bool
 	// Hosts are the allowed values of the Host header, with or without a port, besides loopback
 	// names. Rejecting others prevents DNS rebinding.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -130,15 +131,10 @@ func notMessage(text []byte, err error) *badLine {
 // answer returns the response to a line. It has the ID of the request if the line is one.
 func (b *badLine) answer(line []byte) []byte {
 	var request struct {
-		ID any `json:"id"`
+		ID json.RawMessage `json:"id"`
 	}
-	if json.Unmarshal(line, &request) != nil {
-		request.ID = nil
-	}
-	switch request.ID.(type) {
-	case string, float64:
-	default:
-		request.ID = nil
+	if json.Unmarshal(line, &request) != nil || len(request.ID) == 0 || !strings.ContainsRune(`"-0123456789`, rune(request.ID[0])) {
+		request.ID = json.RawMessage("null") // neither text nor a number
 	}
 	text, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": request.ID, "error": map[string]any{"code": b.code, "message": b.err.Error()}}) // cannot fail
 	return append(text, '\n')

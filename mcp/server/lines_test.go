@@ -21,6 +21,7 @@ func TestLines_PassesOnMessagesAlone(t *testing.T) {
 		"no line end":       {call, call, ""},
 		"batch":             {"[" + call + "]\n", "[" + call + "]\n", ""},
 		"empty lines":       {"\n \n" + call + "\n", call + "\n", ""},
+		"a large ID":        {`{"jsonrpc":"1.0","id":9007199254740993,"method":"ping"}` + "\n", "", answer("-32600", `the line is not a JSON-RPC message: invalid message version tag \"1.0\"; expected \"2.0\"`, "9007199254740993")},
 		"text":              {"hello\n" + call + "\n", call + "\n", notJSON},
 		"two on a line":     {call + call + "\n" + call, call, notJSON},
 		"broken line":       {"{\"id\":\n1}\n" + call, call, notJSON + notJSON},

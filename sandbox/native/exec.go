@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -60,6 +61,7 @@ type execs struct {
 
 	listener *os.File
 	serving  sync.WaitGroup
+	closing  atomic.Bool
 
 	began   bool  // the job's own program was seen
 	refused bool  // no other program may start
@@ -80,8 +82,19 @@ func (r *running) watched(oob []byte) {
 	if err == nil {
 		err = unix.SetNonblock(fd, true)
 	}
-	if err != nil || r.execs == nil || r.execs.listener != nil {
-		r.log.Error("the listener for programs did not arrive", "error", err)
+	if err == nil && (r.execs == nil || r.execs.listener != nil) {
+		err = errors.New("it was not requested")
+	}
+	if err != nil {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+		err = fmt.Errorf("the listener for programs did not arrive: %w", err)
+		if r.execs != nil {
+			r.execs.fail(err)
+			return
+		}
+		r.log.Error("the sandbox cannot check programs", "error", err)
 		r.stop(sandbox.LimitCancelled)
 		return
 	}
@@ -116,7 +129,10 @@ func descriptor(oob []byte) (int, error) {
 	}
 	fds, err := unix.ParseUnixRights(&msgs[0])
 	if err != nil || len(fds) != 1 {
-		return -1, errors.Join(err, errors.New("a message without a descriptor"))
+		for _, fd := range fds {
+			_ = unix.Close(fd)
+		}
+		return -1, errors.Join(err, errors.New("a message without one descriptor"))
 	}
 	return fds[0], nil
 }
@@ -126,6 +142,7 @@ func (e *execs) close() {
 	if e == nil || e.listener == nil {
 		return
 	}
+	e.closing.Store(true)
 	_ = e.listener.Close() // calls that still wait fail
 	e.serving.Wait()
 	e.files.close()
@@ -134,7 +151,7 @@ func (e *execs) close() {
 // serve answers calls until the job has ended or the listener is closed.
 func (e *execs) serve() {
 	raw, err := e.listener.SyscallConn()
-	ended := false
+	ended, polled := false, error(nil)
 	for err == nil && !ended {
 		err = raw.Read(func(fd uintptr) bool {
 			poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -142,7 +159,10 @@ func (e *execs) serve() {
 			switch {
 			case errno == unix.EINTR:
 				return true
-			case errno != nil, n == 1 && poll[0].Revents&unix.POLLIN == 0: // all processes have ended
+			case errno != nil:
+				polled, ended = errno, true
+				return true
+			case n == 1 && poll[0].Revents&unix.POLLIN == 0: // all processes have ended
 				ended = true
 				return true
 			case n == 0:
@@ -151,6 +171,9 @@ func (e *execs) serve() {
 			e.receive(fd)
 			return true
 		})
+	}
+	if err = errors.Join(err, polled); err != nil && !e.closing.Load() {
+		e.fail(fmt.Errorf("wait for calls: %w", err))
 	}
 }
 

@@ -37,7 +37,6 @@ func (s *Sandbox) Probe(ctx context.Context) sandbox.Report {
 	report.Missing = []sandbox.Missing{unavailable("level", "L3 needs a kernel of the sandbox's own", nil).Missing}
 	if lacks != nil {
 		report.Notes, report.Missing = append(report.Notes, sandbox.NoteUnwatched), append(report.Missing, *lacks)
-		return report
 	}
 	s.mu.Lock()
 	kept := clone(report)
