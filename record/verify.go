@@ -300,6 +300,7 @@ func (v *verifier) finish(torn error) error {
 		seq--
 		if n := len(v.r.Problems); v.r.More == 0 {
 			v.r.Problems[n-1].Code = CodeTorn
+			v.r.Problems[n-1].Detail = "the last line is not an entry: another program wrote it, or a crash damaged it"
 		}
 	case v.w.more > 0:
 		v.r.add(seq+1, CodeTorn, fmt.Sprintf("the last append is not complete, %d of its entries are missing", v.w.more))

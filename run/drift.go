@@ -192,7 +192,7 @@ func (r ReplayReport) Err() error {
 	}
 	if len(r.Problems) > 0 {
 		pr := r.Problems[0]
-		return wrong(metier.Drift, string(pr.Code), r.ID, "the record is not what was written; trust an older copy of it", "entry %d: %s", pr.Seq, pr.Detail)
+		return wrong(metier.Drift, string(pr.Code), r.ID, "'metier audit verify RUN' lists every problem and what to do", "entry %d: %s", pr.Seq, pr.Detail)
 	}
 	return nil
 }

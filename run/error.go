@@ -47,6 +47,7 @@ const (
 	CodeAfterEnd     = "record_after_end"   // entries after the end of the run
 	CodeNoStart      = "run_start_missing"  // turns of a run whose start the log does not hold
 	CodeEmpty        = "record_empty"       // the log holds no entry
+	CodeNoLog        = "record_missing"     // the log is gone, and heads of it are recorded
 	CodeChild        = "child_unknown"      // a folder of a child that no call of the run began
 	CodeNewer        = "record_newer"       // an entry that must be understood is not
 	CodeUnknown      = "record_unknown"     // an entry that may be passed over is not understood

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -44,9 +45,13 @@ func Verify(ctx context.Context, f *Folder) (VerifyReport, error) {
 }
 
 // VerifyAt is Verify for a folder whose log may be too damaged for Look. In that case its artifacts
-// are not checked, because there is nothing to check them against.
+// are not checked, because there is nothing to check them against. A log that is missing although
+// heads of it are recorded is a problem, not an error.
 func VerifyAt(ctx context.Context, root, id string, o *Options) (VerifyReport, error) {
 	f, damage, err := lookDamaged(root, id, o)
+	if metier.CodeOf(err) == CodeNotFound && Known(root, id, o) {
+		return verifyMissing(ctx, root, id, o, err)
+	}
 	if err != nil {
 		return VerifyReport{ID: id}, err
 	}
@@ -64,6 +69,12 @@ func lookDamaged(root, id string, o *Options) (f *Folder, damage, err error) {
 	if metier.KindOf(damage) != metier.Drift {
 		return nil, nil, damage
 	}
+	f, err = lookWithoutLog(root, id, o)
+	return f, damage, err
+}
+
+// lookWithoutLog is like Look, but does not open the log.
+func lookWithoutLog(root, id string, o *Options) (f *Folder, err error) {
 	f = &Folder{id: id, dir: filepath.Join(root, id), opt: o.orDefault(), readOnly: true}
 	if err = errors.Join(f.openRoot(), f.openHeads(false)); err == nil {
 		f.store, err = record.OpenBlobs(filepath.Join(f.dir, dirBlobs), &record.Options{ReadOnly: true, Root: f.root})
@@ -71,10 +82,30 @@ func lookDamaged(root, id string, o *Options) (f *Folder, damage, err error) {
 	}
 	if err != nil {
 		_ = f.shut()
-		return nil, nil, err
+		return nil, err
 	}
 	f.blobs = record.Redact(f.store)
-	return f, damage, nil
+	return f, nil
+}
+
+// verifyMissing is VerifyAt for a folder that could not be found, or whose log is missing. Only a
+// missing log is verified, against its heads. For all else, it returns notFound.
+func verifyMissing(ctx context.Context, root, id string, o *Options, notFound error) (VerifyReport, error) {
+	info, err := os.Lstat(filepath.Join(root, id))
+	if err != nil || !info.IsDir() {
+		return VerifyReport{ID: id}, notFound
+	}
+	f, err := lookWithoutLog(root, id, o)
+	if err != nil {
+		return VerifyReport{ID: id}, err
+	}
+	defer func() { _ = f.shut() }()
+	r, err := f.verifyLog(ctx)
+	if err == nil {
+		p := Problem{Code: CodeNoLog, Detail: fmt.Sprintf("%s is missing, but it existed: %s stored outside the workspace", FileLog, plural.Of(r.Record.Beyond, "head"))}
+		r.Problems = append([]Problem{p}, r.Problems...)
+	}
+	return r, err
 }
 
 // verify is Verify for a folder that lookDamaged opened.
@@ -101,7 +132,11 @@ func (f *Folder) verifyLog(ctx context.Context) (VerifyReport, error) {
 		r.Problems = append(r.Problems, Problem{Code: string(p.Code), Seq: p.Seq, Detail: p.Detail})
 	}
 	if rec.Entries == 0 && len(rec.Problems) == 0 {
-		r.Problems = append(r.Problems, Problem{Code: CodeEmpty, Detail: "the log holds no entry: the disk was full, or the process was killed when the run began; remove the folder and start the task as a new run"})
+		p, err := f.emptyLog()
+		if err != nil {
+			return r, err
+		}
+		r.Problems = append(r.Problems, p)
 	}
 	if f.loose != nil && f.loose.misplaced != nil {
 		r.Problems = append(r.Problems, *f.loose.misplaced)
@@ -123,13 +158,35 @@ func (f *Folder) verifyLog(ctx context.Context) (VerifyReport, error) {
 	return r, nil
 }
 
+// emptyLog describes a log without entries. Artifacts are written from the log, so if the folder has
+// any, the log had entries.
+func (f *Folder) emptyLog() (Problem, error) {
+	names, err := f.artifactFiles()
+	if n := len(names); n > 0 {
+		return Problem{Code: CodeEmpty, Detail: fmt.Sprintf("the log holds no entry, but the folder has %s written from it, such as %s: the log was emptied", plural.Of(n, "artifact"), names[0])}, err
+	}
+	return Problem{Code: CodeEmpty, Detail: "the log holds no entry: the disk was full, or the process was killed when the run began; remove the folder and start the task as a new run"}, err
+}
+
 func (f *Folder) verifyRecord(ctx context.Context) (record.Report, error) {
 	o := &record.VerifyOptions{Name: f.name, Children: f.tied}
 	if !f.noHead {
 		o.Heads = f.heads
 	}
-	rec, err := record.Verify(ctx, record.File(filepath.Join(f.dir, FileLog)), f.blobs, o)
+	log, path := record.Lines(noLines{}), filepath.Join(f.dir, FileLog)
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		log = record.File(path)
+	}
+	rec, err := record.Verify(ctx, log, f.blobs, o)
 	return rec, fault("verify", f.dir, err)
+}
+
+// noLines are the lines of a log that is missing.
+type noLines struct{}
+
+// Lines implements record.Lines.
+func (noLines) Lines(context.Context) iter.Seq2[[]byte, error] {
+	return func(func([]byte, error) bool) {}
 }
 
 // worst returns the path of a child with problems, or of its first descendant with problems, and
@@ -232,26 +289,38 @@ const fileVerdict = "verify.json"
 
 // strangers finds files that look like artifacts but that no part of this log would produce.
 func (f *Folder) strangers(want map[string]string, r *VerifyReport) error {
+	names, err := f.artifactFiles()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, ok := want[name]; ok {
+			continue
+		}
+		r.Artifacts[name] = artifactUnknown
+		r.Warnings = append(r.Warnings, Problem{Code: CodeArtifact, On: name, Detail: "this log prints no file of that name"})
+	}
+	return nil
+}
+
+// artifactFiles returns the names of the files in the folder that look like artifacts, sorted.
+func (f *Folder) artifactFiles() ([]string, error) {
 	var names []string
 	for _, dir := range []string{"", outputsDir} {
 		entries, err := os.ReadDir(filepath.Join(f.dir, dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fault("verify", f.dir, err)
+			return nil, fault("verify", f.dir, err)
 		}
 		for _, e := range entries {
 			name := e.Name()
 			if dir != "" {
 				name = dir + "/" + name
 			}
-			if _, ok := want[name]; !ok && name != fileVerdict && strings.HasSuffix(name, ".json") && !strings.HasPrefix(e.Name(), ".") {
+			if name != fileVerdict && strings.HasSuffix(name, ".json") && !strings.HasPrefix(e.Name(), ".") {
 				names = append(names, name)
 			}
 		}
 	}
 	slices.Sort(names)
-	for _, name := range names {
-		r.Artifacts[name] = artifactUnknown
-		r.Warnings = append(r.Warnings, Problem{Code: CodeArtifact, On: name, Detail: "this log prints no file of that name"})
-	}
-	return nil
+	return names, nil
 }

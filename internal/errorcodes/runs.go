@@ -67,6 +67,7 @@ var records = []Code{
 	{"record_torn", "", "The last entry was not written completely. The next resume removes the entry.", ""},
 	{"record_recovered", "", "The log lost its last entry in a crash, and the run then continued.", ""},
 	{"record_empty", "", "The log has no entries.", "Start a new run."},
+	{"record_missing", "", "The log is missing, and heads of it are recorded.", "Restore the log from an earlier copy or an export."},
 	{"record_damaged", "drift", "The log could not be read.", "Check it with 'metier audit verify'."},
 	{"record_inconsistent", "drift", "The log contradicts itself.", "Check it with 'metier audit verify'."},
 	{"record_unknown", "", "The log has an entry of an unknown type, which can be ignored.", ""},
