@@ -78,6 +78,8 @@ func unverified(r run.VerifyReport, what string) error {
 		p.hint = "the run was recorded and its log is gone: keep the folder, and restore the log from an earlier copy or an export"
 	case p.code == run.CodeEmpty:
 		p.hint = "nothing was recorded; remove the folder and start the task as a new run"
+	case len(r.Problems) > 0 && !slices.ContainsFunc(r.Problems, func(p run.Problem) bool { return p.Code != run.CodeArtifact }):
+		p.hint = "the log is unchanged. Delete the files that differ, and copy them back from the archive that this command writes: metier runs export " + ref
 	case len(r.Problems) != 1:
 	case p.code == run.CodeUnanchored:
 		p.hint = "another program wrote these entries, or a power failure lost their head. To move them to a file and continue without them: " + resume
