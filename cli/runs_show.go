@@ -22,6 +22,9 @@ func (a *app) showRun(dir string, r run.Report) {
 	if r.Code != "" {
 		status += " (" + r.Code + ")"
 	}
+	if r.Status == run.StatusAnswered {
+		status += "; continue with: " + a.again(result{Run: r.ID, Dir: dir})
+	}
 	t := table{}
 	t.add("run", r.ID)
 	t.add("status", status)

@@ -92,12 +92,32 @@ func summarize(ctx context.Context, root, id string) Summary {
 	}
 	s.Skills = distinct.Of(s.Skills)
 	if !st.over() && !held(f.dir) {
-		s.Status = StatusInterrupted
+		if s.Status, err = f.idle(ctx, st); err != nil {
+			return fail(err)
+		}
 	}
 	if p := f.torn(); p != nil {
 		s.Problem = p.Code + ": " + p.Detail
 	}
 	return s
+}
+
+// idle returns the status of an unfinished run or session that no process is working on.
+func (f *Folder) idle(ctx context.Context, st State) (string, error) {
+	if st.Status != StatusRunning {
+		return StatusInterrupted, nil
+	}
+	for en, err := range f.log.Read(ctx, st.Seq) {
+		if err != nil {
+			return "", fault("read", f.dir, err)
+		}
+		if e, err := event.Decode(en); err == nil {
+			if _, is := e.(event.ApprovalAnswered); is {
+				return StatusAnswered, nil
+			}
+		}
+	}
+	return StatusInterrupted, nil
 }
 
 // mostTask is the maximum number of characters of a task in a list.
@@ -147,7 +167,7 @@ func (f *Folder) torn() *Problem {
 }
 
 // Show reports on a run from its log, not from its artifacts. An unfinished run that no process is
-// working on has the status interrupted.
+// working on has the status interrupted, or answered if its last question was just answered.
 func Show(ctx context.Context, f *Folder) (Report, error) {
 	p, err := f.projector(ctx)
 	if err != nil {
@@ -158,13 +178,17 @@ func Show(ctx context.Context, f *Folder) (Report, error) {
 	if p.c.err != nil {
 		return r, p.c.err
 	}
-	if !p.state().over() && f.readOnly && !held(f.dir) {
+	if st := p.state(); !st.over() && f.readOnly && !held(f.dir) {
 		detail := "the process that worked on the run is gone; resume the run to continue"
 		if r.Status == StatusOpen {
 			detail = "the process that had the session open is gone, and did not end it"
 		}
-		r.Status = StatusInterrupted
-		r.Problems = append(r.Problems, Problem{Code: CodeInterrupted, Detail: detail})
+		if r.Status, err = f.idle(ctx, st); err != nil {
+			return r, err
+		}
+		if r.Status == StatusInterrupted {
+			r.Problems = append(r.Problems, Problem{Code: CodeInterrupted, Detail: detail})
+		}
 	}
 	if t := f.torn(); t != nil {
 		r.Problems = append(r.Problems, *t)

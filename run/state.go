@@ -12,8 +12,8 @@ import (
 // folded again.
 const foldRules = 4
 
-// The states of a run. Interrupted is never in the log: it is an unfinished run or session that no
-// process is working on.
+// The states of a run. Interrupted and Answered are never in the log: they are unfinished runs that
+// no process is working on. Interrupted can also be a session.
 const (
 	StatusOpen        = "open"  // a session without a run of the agent
 	StatusEnded       = "ended" // such a session, and it is over
@@ -24,6 +24,7 @@ const (
 	StatusCancelled   = "cancelled"
 	StatusDenied      = "denied"
 	StatusInterrupted = "interrupted"
+	StatusAnswered    = "answered" // the newest entry is the answer to the last open question
 )
 
 // State is run-state.json, which is also the checkpoint: what a list needs to know about a run

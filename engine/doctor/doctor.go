@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"metier"
@@ -177,17 +178,17 @@ func (d *doctor) folders(ctx context.Context, workspace string) {
 		d.bad("records", err)
 		return
 	}
-	count := map[string]int{}
+	count, unfinished := map[string]int{}, []string{run.StatusInterrupted, run.StatusWaiting, run.StatusAnswered}
 	for _, s := range list {
 		if s.Problem != "" {
 			count["with a problem"]++
 		}
-		if s.Status == run.StatusInterrupted || s.Status == run.StatusWaiting {
+		if slices.Contains(unfinished, s.Status) {
 			count[s.Status]++
 		}
 	}
 	text := fmt.Sprintf("%s in %s", plural.Of(len(list), "run"), root)
-	for _, k := range []string{run.StatusInterrupted, run.StatusWaiting, "with a problem"} {
+	for _, k := range append(unfinished, "with a problem") {
 		if count[k] > 0 {
 			text += fmt.Sprintf(", %d %s", count[k], k)
 		}
