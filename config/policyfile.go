@@ -109,7 +109,7 @@ func (r *policyReader) file(n *yaml.Node) {
 				r.fault(v, "this release reads version %s of a policy file", policyVersion)
 			}
 		},
-		"tools":     func(v *yaml.Node) { r.out.Tools = r.texts("tools", v, checkToolName) },
+		"tools":     func(v *yaml.Node) { r.out.Tools = r.texts("tools", v, r.checkTool) },
 		"scripts":   func(v *yaml.Node) { r.out.Scripts = r.texts("scripts", v, policy.CheckScript) },
 		"hosts":     func(v *yaml.Node) { r.out.Hosts = r.texts("hosts", v, egress.CheckHost) },
 		"rules":     r.rules,
@@ -313,12 +313,20 @@ func checkRuleTool(u policy.Rule, custom []string) error {
 	return fmt.Errorf("there is no tool %q%s", short(p.Tool), nearest.Hint(p.Tool, names))
 }
 
-// checkToolName says what is wrong with a granted tool: a grant is exact.
-func checkToolName(s string) error {
+// checkTool checks the name of a granted tool: a grant is exact. Tools of MCP servers are unknown
+// here.
+func (r *policyReader) checkTool(s string) error {
 	if strings.ContainsAny(s, "*()") {
 		return fmt.Errorf("%q is not a tool name: a grant names one tool; use patterns in rules", short(s))
 	}
-	return policy.CheckPattern(s)
+	if err := policy.CheckPattern(s); err != nil {
+		return err
+	}
+	names := append(ruleTools(), r.custom...)
+	if strings.HasPrefix(s, "mcp__") || slices.Contains(names, s) {
+		return nil
+	}
+	return fmt.Errorf("there is no tool %q%s; tools: %s", short(s), nearest.Hint(s, names), strings.Join(names, ", "))
 }
 
 // short keeps the text of a file in messages short.
