@@ -12,6 +12,7 @@ var flagOf = map[string]string{
 	"Hooks.Verbose":                  "--verbose",
 	"Request.Artifacts":              "--artifact-root",
 	"Request.Closed":                 "--token-file",
+	"Request.Batch":                  "--output-mode",
 	"Request.Browser.Endpoint":       "--browser-endpoint",
 	"Request.Browser.Origin":         "--browser-origin",
 	"Request.Browser.Until":          "--browser-until",

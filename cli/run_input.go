@@ -135,7 +135,7 @@ func (a *app) batch(mode string) (bool, error) {
 	case "batch":
 		return true, nil
 	}
-	return false, wrong("usage", "modes: operator, batch", "--output-mode %q is not a mode", mode)
+	return false, metier.Fieldf(metier.Invalid, "Request.Batch", "usage", "modes: operator, batch", "Request.Batch %q is not a mode", mode)
 }
 
 // flagLayers returns the settings of the run file and of the flags.
@@ -175,37 +175,65 @@ func (a *app) flagLayers(f runFlags, rf config.RunFile) ([]settings.Layer, error
 // fileRequest is a request that a run file can be part of.
 type fileRequest struct {
 	engine.Request
-	keys map[string]string // fields that the run file sets, with the key and the file
+	keys map[string]fileKey // fields that the run file sets
 }
 
-// located adds the key of the run file that an error is about.
+// located adds the key of the run file that an error is about, and its line. The text then names the
+// key instead of the flag.
 func (q fileRequest) located(err error) error {
 	e, ok := errors.AsType[*metier.Error](err)
-	if !ok || q.keys[e.Field] == "" {
+	if !ok || q.keys[e.Field].key == "" {
 		return err
 	}
+	k := q.keys[e.Field]
 	with := *e
-	with.Field = "" // no flag set it
-	return fmt.Errorf("%s: %w", q.keys[e.Field], &with)
+	with.Field, with.Hint = "", strings.ReplaceAll(e.Hint, e.Field, k.key) // no flag set it
+	if e.Err != nil {
+		with.Err = keyError{e.Err, strings.NewReplacer(e.Field, k.key)}
+	}
+	return fmt.Errorf("%s: %w", k.where, &with)
 }
 
-// fileKeys returns the fields that a phase or the run file sets rather than the flags asked.
-func fileKeys(asked runFlags, rf config.RunFile, ph config.Phase) map[string]string {
-	out := map[string]string{}
+// keyError is an error whose text names a key of a run file.
+type keyError struct {
+	error
+	names *strings.Replacer
+}
+
+func (e keyError) Error() string { return e.names.Replace(e.error.Error()) }
+func (e keyError) Unwrap() error { return e.error }
+
+// fileKey is a key of a run file, and where it is, as in errors.
+type fileKey struct{ key, where string }
+
+// fileKeys returns the fields that a phase or the run file sets rather than the flags asked. phase is
+// the index of the phase, or -1 if the file has none.
+func fileKeys(asked runFlags, rf config.RunFile, phase int) map[string]fileKey {
+	out := map[string]fileKey{}
 	for _, k := range []struct {
-		field, key           string
-		inPhase, flag, whole bool
+		field, key string
+		flag       bool
 	}{
-		{"Request.Model", "model", ph.Model != "", asked.model != "", rf.Model != ""},
-		{"Request.Profile", "profile", false, asked.profile != "", rf.Profile != ""},
-		{"Request.Tools", "allow_tools", ph.AllowTools != nil, len(asked.allowTools) > 0, rf.AllowTools != nil},
-		{"Request.Hosts", "allow_hosts", false, len(asked.hosts) > 0, rf.Hosts != nil},
+		{"Request.Model", "model", asked.model != ""},
+		{"Request.Profile", "profile", asked.profile != ""},
+		{"Request.Tools", "allow_tools", len(asked.allowTools) > 0},
+		{"Request.Hosts", "allow_hosts", len(asked.hosts) > 0},
+		{"Request.Mode", "mode", asked.mode != ""},
+		{"Request.Workspace", "workspace", asked.workspace != ""},
+		{"Request.Cwd", "cwd", asked.cwd != ""},
+		{"Request.MaxTurns", "max_turns", asked.maxTurns != 0},
+		{"Request.MaxTokens", "max_tokens", asked.maxTokens != 0},
+		{"Request.Batch", "output_mode", asked.outputMode != ""},
+		{"ResumeOptions.OnDrift", "on_drift", asked.onDrift != ""},
+		{"Request.Model", "script", asked.model != ""}, // used if there is no model
 	} {
-		switch {
-		case k.inPhase:
-			out[k.field] = fmt.Sprintf("%s of phase %q in %s", k.key, ph.Name, asked.file)
-		case !k.flag && k.whole:
-			out[k.field] = k.key + " in " + asked.file
+		if _, taken := out[k.field]; taken {
+			continue
+		}
+		if line := rf.Line(phase, k.key); phase >= 0 && line > 0 {
+			out[k.field] = fileKey{k.key, fmt.Sprintf("%s of phase %q in %s:%d", k.key, rf.Phases[phase].Name, asked.file, line)}
+		} else if line := rf.Line(-1, k.key); line > 0 && !k.flag {
+			out[k.field] = fileKey{k.key, fmt.Sprintf("%s in %s:%d", k.key, asked.file, line)}
 		}
 	}
 	return out
@@ -225,12 +253,15 @@ func (a *app) requests(ctx context.Context, f runFlags) (_ []fileRequest, result
 		return nil, "", wrong("usage", "set prompt and skills in the phases of the run file", "--prompt, --prompt-file, and --skill cannot be combined with a run file that has phases")
 	}
 	var out []fileRequest
-	for _, ph := range phases {
-		q, err := a.request(ctx, f, rf, ph)
-		if err != nil {
-			return nil, "", err
+	for i, ph := range phases {
+		if len(rf.Phases) == 0 {
+			i = -1
 		}
-		out = append(out, fileRequest{q, fileKeys(asked, rf, ph)})
+		q := fileRequest{keys: fileKeys(asked, rf, i)}
+		if q.Request, err = a.request(ctx, f, rf, ph); err != nil {
+			return nil, "", q.located(err)
+		}
+		out = append(out, q)
 	}
 	return out, f.resultJSON, nil
 }

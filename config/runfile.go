@@ -2,6 +2,7 @@ package config
 
 import (
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"metier"
@@ -40,6 +41,38 @@ type RunFile struct {
 	OnDrift      string            `yaml:"on_drift"`
 	Artifacts    string            `yaml:"artifact_root"`
 	Phases       []Phase           `yaml:"phases"`
+
+	lines map[string]int // of keys; those of phases are written phase/key, with the index
+}
+
+// Line returns the line of a key, or 0 if the file does not have it. phase is the index of the phase
+// that the key is in, or -1.
+func (r RunFile) Line(phase int, key string) int {
+	if phase >= 0 {
+		key = strconv.Itoa(phase) + "/" + key
+	}
+	return r.lines[key]
+}
+
+// keyLines returns the lines of all keys of a run file that was decoded.
+func keyLines(src []byte) map[string]int {
+	out := map[string]int{}
+	n, err := yaml.Parse(src, nil)
+	if err != nil {
+		return out
+	}
+	for _, e := range n.Entries {
+		out[e.Key.Text] = e.Key.Line
+		if e.Key.Text != "phases" {
+			continue
+		}
+		for i, ph := range e.Value.Items {
+			for _, in := range ph.Entries {
+				out[strconv.Itoa(i)+"/"+in.Key.Text] = in.Key.Line
+			}
+		}
+	}
+	return out
 }
 
 // Phase is one run of several, each with its own skills, tools, and prompt.
@@ -75,6 +108,7 @@ func ReadRunFile(path string) (RunFile, error) {
 	if err := yaml.Decode(b, &r); err != nil {
 		return r, metier.Errorf(metier.Invalid, "run_file_invalid", "docs/RUNS.md lists every key of a run file", "%s:%w", path, err)
 	}
+	r.lines = keyLines(b)
 	dir := filepath.Dir(path)
 	abs := func(p *string) {
 		if *p != "" && !filepath.IsAbs(*p) {

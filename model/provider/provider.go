@@ -5,6 +5,7 @@ package provider
 import (
 	"cmp"
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -176,6 +177,9 @@ func Choose(ctx context.Context, script string, o Options, asked ...string) (Mod
 			"there is no model to ask: no provider has a key, and no Ollama answers on this machine")
 	}
 	m, err := openScript(script, o)
+	if e, ok := errors.AsType[*metier.Error](err); ok {
+		e.Field = "Request.Model" // the script is used in its place
+	}
 	m.Note = "no model key and no local Ollama found: replaying the recorded turns of " + filepath.Base(script)
 	return m, err
 }
