@@ -84,6 +84,7 @@ func real(t *testing.T) *run.Folder {
 		event.ToolResult{ID: "t1.c10", Tool: "run_skill_script", Code: "script_not_allowlisted", Content: a.json([]model.Part{}), Label: policy.Label{Role: policy.Context}},
 		event.ToolCallStarted{ID: "t1.c11", Tool: "bash", Effect: policy.SideEffect, Args: a.json(map[string]string{"command": "ls"})},
 		event.CommandExecuted{Execution: a.executed("t1.c11").Execution},
+		event.PolicyDecided{Call: "t1.c11", Tool: "bash", Actor: policy.ByModel, Effect: policy.SideEffect, Outcome: policy.Deny, Code: "rule_denied", Args: a.json(map[string]string{"command": "ls"}), Stage: "program"},
 		event.ToolResult{ID: "t1.c11", Tool: "bash", Content: a.json([]model.Part{}), Label: policy.Label{Role: policy.Context}},
 		event.ApprovalRequested{Call: "t1.c4", ID: "q1", Code: "path_outside", Binds: "b", Scopes: []string{"once"}, Text: a.text("read outside?")},
 		event.ApprovalAnswered{ID: "q1", Call: "t1.c4", Binds: "b", Allow: true, Scope: "once", By: "user"},
