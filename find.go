@@ -20,7 +20,7 @@ import (
 func (n *Snapshot) Find(name string) (Skill, error) {
 	if len(n.mounts) == 0 {
 		return Skill{}, &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_registry_missing",
-			Field: "Request.Roots", Hint: "name a folder of skills with Request.Roots", Err: errors.New("there is no folder of skills")}
+			Field: "Request.Roots", Hint: "specify a folder of skills with Request.Roots", Err: errors.New("there is no folder of skills to search")}
 	}
 	by := n.named()
 	i, ok := by.text[name]

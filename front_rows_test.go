@@ -300,13 +300,13 @@ func TestWhatIsMinorIsWarnedOfAndLoads(t *testing.T) {
 		"compat": skillFile("compat", "", "compatibility: "+strings.Repeat("x", 501)), "case": skillFile("Case", ""), "naïve": skillFile("naïve", ""),
 	})
 	for folder, want := range map[string][]string{ // code and text, for each warning
-		"folder": {"name-directory-mismatch", `name "other", folder "folder"`},
+		"folder": {"name-directory-mismatch", `the name is "other", but the folder is "folder"`},
 		long:     {"invalid-name", "longer than 64 characters"},
-		"upper":  {"invalid-name", "other than lower-case letters", "name-directory-mismatch", `name "Upper_Case", folder "upper"`},
-		"edge":   {"invalid-name", "begins or ends with a hyphen", "name-directory-mismatch", `name "-edge--", folder "edge"`},
+		"upper":  {"invalid-name", "other than lower-case letters", "name-directory-mismatch", `the name is "Upper_Case", but the folder is "upper"`},
+		"edge":   {"invalid-name", "begins or ends with a hyphen", "name-directory-mismatch", `the name is "-edge--", but the folder is "edge"`},
 		"words":  {"description-too-long", "1025 characters, more than 1024"}, "colon": {"unquoted-colon", ""},
 		"compat": {"compatibility-too-long", "501 characters, more than 500"},
-		"case":   {"invalid-name", "other than lower-case letters", "name-directory-mismatch", `name "Case", folder "case"`},
+		"case":   {"invalid-name", "other than lower-case letters", "name-directory-mismatch", `the name is "Case", but the folder is "case"`},
 		"naïve":  {"invalid-name", "other than lower-case letters"},
 	} {
 		sk := all[folder]
@@ -509,10 +509,10 @@ func TestStrictRulesForFields(t *testing.T) {
 func TestStrictRulesForTheFolder(t *testing.T) {
 	t.Parallel()
 	strictly(t, []strictCase{
-		{skillFile("other", ""), "name-directory-mismatch", []string{`name "other"`, `folder "unit"`}},
-		{skillFile("Unit", ""), "name-directory-mismatch", []string{`name "Unit"`, `folder "unit"`}},
-		{skillFile("unit-2", ""), "name-directory-mismatch", []string{`name "unit-2"`, `folder "unit"`}},
-		{skillFile("un", ""), "name-directory-mismatch", []string{`name "un"`, `folder "unit"`}},
+		{skillFile("other", ""), "name-directory-mismatch", []string{`the name is "other"`, `the folder is "unit"`}},
+		{skillFile("Unit", ""), "name-directory-mismatch", []string{`the name is "Unit"`, `the folder is "unit"`}},
+		{skillFile("unit-2", ""), "name-directory-mismatch", []string{`the name is "unit-2"`, `the folder is "unit"`}},
+		{skillFile("un", ""), "name-directory-mismatch", []string{`the name is "un"`, `the folder is "unit"`}},
 	})
 }
 

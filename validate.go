@@ -143,7 +143,7 @@ func (sk *Skill) checkName(folder string, parse settings.Parse, names settings.N
 	}
 	problems := skillname.Problems(name, parse.NameCharset == settings.NameCharsetAny, parse.NameCharset == settings.NameCharsetASCII)
 	if names.Identity != settings.IdentityPath && nfkc.String(name) != nfkc.String(folder) {
-		problems = append(problems, [2]string{"name-directory-mismatch", fmt.Sprintf("name %s, folder %s", termtext.Quote(name), termtext.Quote(folder))})
+		problems = append(problems, [2]string{"name-directory-mismatch", fmt.Sprintf("the name is %s, but the folder is %s", termtext.Quote(name), termtext.Quote(folder))})
 	}
 	for _, p := range problems {
 		switch {

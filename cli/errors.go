@@ -107,8 +107,15 @@ func misplaced(c *cobra.Command, args []string) error {
 	case len(args) > len(takes):
 		return fmt.Errorf("unexpected argument %q", args[len(takes)])
 	}
-	return fmt.Errorf("%s needs %s", nameOf(c), strings.Join(takes[len(args):], " "))
+	missing := takes[len(args):]
+	for i, w := range missing {
+		missing[i] = cmp.Or(argumentWords[w], w)
+	}
+	return fmt.Errorf("%s needs %s", nameOf(c), strings.Join(missing, " and "))
 }
+
+// argumentWords are the words of Use lines, as error messages write them.
+var argumentWords = map[string]string{"NAME": "a name", "PATH": "a path", "PATH...": "at least one path", "DIR": "a folder", "FILE": "a file", "RUN": "a run", "QUERY...": "a query"}
 
 var flagKinds = map[string]string{"int": "a whole number", "int64": "a whole number", "uint": "a whole number from 0", "uint64": "a whole number from 0", "duration": "a duration such as 90s or 10m", "bool": "true or false"}
 

@@ -87,13 +87,22 @@ func (a *app) showFixed(f folder.Fixed, write bool) {
 	}
 	switch {
 	case f.Changed && !write:
-		fmt.Fprintf(a.Err, "%s: %s to write: metier fix --write %s\n", oneLine(f.File), plural.Of(len(f.Fixed), "repair"), termtext.Word(f.Path))
+		fmt.Fprintf(a.Err, "%s: %s\n", oneLine(f.File), unwritten(len(f.Fixed), f.Path))
 	case !f.Changed && f.OK:
 		fmt.Fprintf(a.Err, "%s: nothing to repair ('metier validate' checks the rest)\n", oneLine(f.File))
 	}
 	for _, d := range f.Left {
-		fmt.Fprintf(a.Err, "%s: left: %s%s [%s]\n", oneLine(f.File), onLine(d), oneLine(d.Detail), d.Code)
+		fmt.Fprintf(a.Err, "%s: not fixed: %s%s [%s]\n", oneLine(f.File), onLine(d), oneLine(d.Detail), d.Code)
 	}
+}
+
+// unwritten reports how many repairs a skill needs, and the command that writes them.
+func unwritten(n int, path string) string {
+	is, them := "are", "them"
+	if n == 1 {
+		is, them = "is", "it"
+	}
+	return fmt.Sprintf("%s %s available; to write %s, run: metier fix --write %s", plural.Of(n, "repair"), is, them, termtext.Word(path))
 }
 
 // codesOf lists codes with their lines.

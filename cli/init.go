@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +25,7 @@ current folder do not search the new skill's folder, it prints a note. With --di
 			name, shown := args[0], filepath.Join(parent, args[0])
 			text, bad := folder.New(name)
 			if bad != nil {
-				return wrong("name_invalid", nameHint(name), "%q is not a valid skill name: %s", name, bad.Detail)
+				return wrong("name_invalid", nameHint(name), "%q is not a valid skill name: %s", name, ruleOf(name, bad.Detail))
 			}
 			file := filepath.Join(shown, "SKILL.md")
 			if err := a.engine().Claim(c.Context(), a.env.Path(shown)); err != nil {
@@ -38,7 +39,7 @@ current folder do not search the new skill's folder, it prints a note. With --di
 				return a.document(map[string]string{"name": name, "dir": shown, "file": file, "notSearched": unsearched})
 			}
 			if unsearched != "" {
-				fmt.Fprintf(a.Err, "note: runs here do not find it: %s\n", oneLine(unsearched))
+				fmt.Fprintf(a.Err, "note: runs in this folder will not find the new skill: %s\n", oneLine(unsearched))
 			}
 			_, err := fmt.Fprintf(a.Out, "created %s\nNext: describe in it what the skill does and when to use it, then run: metier validate %s\n", oneLine(file), termtext.Word(shown))
 			return err
@@ -59,6 +60,18 @@ func (a *app) notSearched(ctx context.Context, dir string) string {
 	return asFlags(why)
 }
 
+// ruleOf shortens a validator's message about a name that the error already contains.
+func ruleOf(name, message string) string {
+	rest, ok := strings.CutPrefix(message, "Skill name '"+name+"' ")
+	if !ok {
+		rest, ok = strings.CutPrefix(message, "Skill name ")
+	}
+	if !ok {
+		return message
+	}
+	return "it " + rest
+}
+
 // nameHint suggests a valid name.
 func nameHint(name string) string {
 	const rule = "use at most 64 lowercase letters, digits, and single hyphens"
@@ -72,6 +85,7 @@ func notMade(file string, err error) error {
 	p := &problem{exit: exitFailed, code: "skill_not_written", err: fmt.Errorf("%s was not written: %w", file, err),
 		hint: "choose another name, or a writable folder with --dir"}
 	if errors.Is(err, folder.ErrExists) {
+		p.err = fmt.Errorf("%s already exists, so nothing was written", file)
 		p.code, p.hint = "skill_exists", "choose another name, or another folder with --dir"
 	}
 	return p

@@ -195,7 +195,12 @@ const widest = 32
 func (a *app) profileDiffCommand() *cobra.Command {
 	c := &cobra.Command{Use: "diff [A] B", Short: "Print the settings that differ between two profiles",
 		Long:    "Diff prints the settings that differ between two profiles. If A is omitted, it\ncompares B with the profile named default.",
-		Example: "  metier profile diff cf-harness\n  metier profile diff keen cf-harness", Args: cobra.RangeArgs(1, 2),
+		Example: "  metier profile diff cf-harness\n  metier profile diff keen cf-harness", Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage(c, errors.New("profile diff needs one or two profile names"))
+			}
+			return cobra.MaximumNArgs(2)(c, args)
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				args = []string{"default", args[0]}

@@ -111,12 +111,12 @@ func oneRun(c *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		return nil
 	}
-	err := fmt.Errorf("%s needs one run, not %d", nameOf(c), len(args))
-	return &problem{exit: exitUsage, code: "usage", err: err, hint: "specify an ID, the start of an ID, a run folder, or latest; 'metier runs list' shows the IDs"}
+	err := fmt.Errorf("%s needs the ID or folder of one run, or latest", nameOf(c))
+	return &problem{exit: exitUsage, code: "usage", err: err, hint: "'metier runs list' shows the IDs; the start of an ID is enough"}
 }
 
 func (a *app) runsCommand() *cobra.Command {
-	c := &cobra.Command{Use: "runs", GroupID: "proof", Short: "List, show, export, and answer recorded runs",
+	c := &cobra.Command{Use: "runs", GroupID: "proof", Short: "List, show, and export runs, and answer their questions",
 		Long: "Read the records of 'metier run', and answer the questions that runs are waiting\non. Only approve, deny, answer RUN yes|no, and approvals --revoke change anything.", Args: cobra.NoArgs,
 		RunE: a.help}
 	c.AddCommand(a.runsListCommand(), a.runsStatsCommand(), a.runsShowCommand(), a.runsExportCommand(), a.runsAnswerCommand(), a.runsApproveCommand(), a.runsDenyCommand(), a.runsApprovalsCommand())

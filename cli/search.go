@@ -144,7 +144,7 @@ func (a *app) showSearch(doc searched, found metier.Found) {
 		s += " that contain any of these words"
 	}
 	if doc.Meant != "" {
-		s = fmt.Sprintf("searched for %q instead, because no skill contains some of the words\n", oneLine(doc.Meant)) + s
+		s = fmt.Sprintf("some of the words appear in no skill; searched for %q instead\n", oneLine(doc.Meant)) + s
 	}
 	if !doc.Headings {
 		s += "; headings were not searched, because there are too many skills"

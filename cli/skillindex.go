@@ -10,7 +10,6 @@ import (
 
 	"metier"
 	"metier/engine"
-	"metier/internal/plural"
 	"metier/settings"
 )
 
@@ -64,10 +63,10 @@ func oneSkill(c *cobra.Command, args []string) error {
 	if len(args) == 1 && args[0] != "" {
 		return nil
 	}
-	what := plural.Of(len(args), "skill")
+	needs := " needs the name, ID, or path of one skill"
 	if len(args) == 1 {
-		what = "an empty name"
+		needs += ", not an empty name"
 	}
-	return &problem{exit: exitUsage, code: "usage", err: errors.New(nameOf(c) + " needs one skill, not " + what),
-		hint: "specify a name from 'metier list', an ID, or the path to a skill folder"}
+	return &problem{exit: exitUsage, code: "usage", err: errors.New(nameOf(c) + needs),
+		hint: "'metier list' shows the names and IDs"}
 }

@@ -10,7 +10,6 @@ import (
 
 	"metier/engine"
 	"metier/internal/plural"
-	"metier/internal/termtext"
 	"metier/skillmd"
 	"metier/skillmd/folder"
 )
@@ -163,7 +162,7 @@ func (a *app) showVerdict(v folder.Verdict, repairs int) {
 		}
 	}
 	if repairs > 0 {
-		fmt.Fprintf(w, "  %s to write: metier fix --write %s\n", plural.Of(repairs, "repair"), termtext.Word(v.Path))
+		fmt.Fprintf(w, "  %s\n", unwritten(repairs, v.Path))
 	}
 }
 

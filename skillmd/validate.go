@@ -264,7 +264,7 @@ func (v *validator) description(f Field, at map[string]Field) {
 	}
 	v.tooLong(CodeDescTooLong, f, "Description", text, MaxDescription)
 	if len(strings.TrimSpace(text)) < 20 {
-		v.add(Advice, CodeDescriptionShort, f.Line, f.Column, "the description is too short to choose the skill by; describe what the skill does and when to use it")
+		v.add(Advice, CodeDescriptionShort, f.Line, f.Column, "the description is too short for a model to tell when to use the skill; describe what the skill does and when to use it")
 	}
 	for _, key := range []string{"when_to_use", "when-to-use", "triggers"} {
 		if _, ok := at[key]; ok {

@@ -253,8 +253,8 @@ func (f Finder) envFolders(s settings.Discover) ([]string, error) {
 		}
 		clean := path.Clean(filepath.ToSlash(d))
 		if !slices.Contains(known, clean) {
-			return nil, metier.Errorf(metier.Invalid, "env_invalid", "supported: "+strings.Join(known, ", ")+" (setting root_families); without the variable all of them are searched",
-				"AGENT_SKILLS_DIRS: %q is not a folder of skills that is supported", d)
+			return nil, metier.Errorf(metier.Invalid, "env_invalid", "supported: "+strings.Join(known, ", ")+" (setting root_families); if the variable is not set, all of them are searched",
+				"AGENT_SKILLS_DIRS: %q is not a supported skills folder", d)
 		}
 		out = append(out, clean)
 	}

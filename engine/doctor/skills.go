@@ -36,7 +36,7 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 		return
 	}
 	if len(list) == 0 {
-		d.note("skills", "name a folder with Request.Roots or in the configuration", "there is no root to search for skills")
+		d.note("skills", "specify a folder with Request.Roots or in the configuration", "there is no folder to search for skills")
 	}
 	for _, r := range list {
 		d.root(ctx, r, set)
@@ -44,7 +44,7 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 	d.names(ctx, list, set, policy.Grants{Denied: slices.Concat(d.op.Deny, denied)})
 	if len(named) == 0 {
 		for _, f := range d.e.Finder().Unsearched(ctx, set, d.ws, list) {
-			d.note("skills", "include them with Request.Layers "+skillroots.IncludeFamilies(f.Agent), "%s holds %s that no run finds", f.Path, plural.Of(f.Skills, "skill"))
+			d.note("skills", "to include the folder, use Request.Layers "+skillroots.IncludeFamilies(f.Agent), "%s contains %s that runs do not find", f.Path, plural.Of(f.Skills, "skill"))
 		}
 	}
 	if n := len(d.op.Deny) + len(denied); n > 0 {
@@ -119,7 +119,7 @@ func (d *doctor) root(ctx context.Context, r skillroots.Root, set settings.Setti
 	where := cmp.Or(r.Path, "embedded")
 	if r.Path != "" && !r.Named {
 		if _, err := os.Stat(r.Path); errors.Is(err, fs.ErrNotExist) {
-			d.ok("skills", "%s (%s) is not there", where, r.Tier.Or())
+			d.ok("skills", "%s (%s) does not exist", where, r.Tier.Or())
 			return
 		}
 	}

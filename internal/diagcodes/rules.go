@@ -83,7 +83,7 @@ var served = map[string]Rule{
 var unlisted = map[string]Rule{
 	"mcp-unlisted-name":        {"skills/list contains only skills whose name has 1 to 64 lowercase letters a-z, digits, and single hyphens: clients reject others", "rename the skill"},
 	"mcp-unlisted-description": {"skills/list contains only skills whose description has 1 to 1,024 characters: clients reject others, and some reject the whole list", "write a description of that length"},
-	"mcp-unlisted-frontmatter": {"clients read the frontmatter again and compare it with skills/list, so it must mean the same to every YAML reader", "quote the value, or repair the frontmatter; 'metier validate' shows the line"},
+	"mcp-unlisted-frontmatter": {"clients parse the frontmatter themselves and compare it with skills/list, so all YAML parsers must read it the same way", "quote the value, or repair the frontmatter; 'metier validate' shows the line"},
 	"mcp-unlisted-file-name":   {"clients expect the file name SKILL.md", "rename the file to SKILL.md"},
 	"mcp-unlisted-hidden":      {"skills that are hidden from models are not in skills/list", ""},
 	"mcp-unlisted-size":        {"clients accept at most 512 files and 16 MiB per skill (SEP-2640)", "split the skill, or remove files from its folder"},
@@ -117,7 +117,7 @@ var harnesses = map[string]Rule{
 
 // Problems of the text of a SKILL.md.
 var parsing = map[string]Rule{
-	"empty-file":                   {"SKILL.md must not be empty", "write frontmatter with name and description, and instructions below it"},
+	"empty-file":                   {"nothing can be loaded from SKILL.md", "write frontmatter with name and description, and instructions below it"},
 	"not-utf8":                     {"SKILL.md must be UTF-8 text", "save the file as UTF-8"},
 	"nul-byte":                     {"SKILL.md must not contain NUL bytes", "remove the NUL byte"},
 	"no-frontmatter":               {"a skill begins with frontmatter between two --- lines", "begin the file with ---, name, description, and ---"},
@@ -126,8 +126,8 @@ var parsing = map[string]Rule{
 	"skill-too-large":              {"a SKILL.md above the size limit is never loaded", "move long text into files under references"},
 	"frontmatter-empty":            {"the frontmatter must contain name and description", "write name and description between the two --- lines"},
 	"frontmatter-not-mapping":      {"the frontmatter must consist of key: value lines", "write each field as key: value on its own line"},
-	"invalid-yaml":                 {"the frontmatter must be valid YAML", "fix the line that the detail names; quote values that contain a colon, a #, or a bracket"},
-	"control-character":            {"YAML allows no control characters", "remove the character that the detail names"},
+	"invalid-yaml":                 {"the frontmatter must be valid YAML", "fix the line shown in the message; quote values that contain a colon, a #, or a bracket"},
+	"control-character":            {"YAML allows no control characters", "remove the character shown in the message"},
 	"duplicate-key":                {"a key can occur only once in frontmatter", "remove one of the two lines"},
 	"yaml-complex-key-refused":     {"keys must be plain words", "write the key as a plain word"},
 	"yaml-alias-refused":           {"frontmatter cannot contain aliases, because they can expand without limit", "write out the value"},

@@ -71,7 +71,7 @@ func unlisted(sk metier.Skill, head metier.Head, files int, size int64) metier.D
 	}
 	for _, d := range head.Diagnostics {
 		if diagcodes.Repaired(d.Code) {
-			return omitted("mcp-unlisted-frontmatter", "the frontmatter needed a repair (%s)", d.Code)
+			return omitted("mcp-unlisted-frontmatter", "this frontmatter needed a repair (%s)", d.Code)
 		}
 	}
 	return metier.Diagnostic{}

@@ -45,7 +45,7 @@ func Suggest(name string) string {
 }
 
 // ErrExists is the error of [Create] for a folder that has a skill.
-var ErrExists = errors.New("there is a skill already")
+var ErrExists = errors.New("it already exists")
 
 // Create creates a folder with a SKILL.md. It overwrites no file, and does not
 // follow a link at dir, which may lead anywhere.

@@ -110,7 +110,7 @@ func (f *Fixed) repair(src []byte) []byte {
 	}
 	out := file.Bytes()
 	if doc, _ := skillmd.Parse(out); len(f.Left) == 0 && strings.TrimSpace(doc.Front.Description) == "" {
-		f.Left = append(f.Left, fault(skillmd.CodeMissingDesc, "description is missing, and only its author knows what the skill does"))
+		f.Left = append(f.Left, fault(skillmd.CodeMissingDesc, "the description is missing, and it cannot be written for you"))
 	}
 	f.OK, f.Changed = len(f.Left) == 0, !bytes.Equal(src, out)
 	if f.Changed {

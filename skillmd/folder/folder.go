@@ -112,7 +112,7 @@ func find(s reference.Skill, stat func(string) (fs.FileInfo, error), missing, ot
 	case err != nil:
 		return "", nil, unread(err)
 	case info.Mode()&fs.ModeSymlink != 0:
-		d = fault(codeLink, "the folder is a link; name the folder it leads to")
+		d = fault(codeLink, "the folder is a link; specify the folder it leads to")
 	case !info.IsDir():
 		d = fault(CodeNotFolder, other)
 	default:
@@ -230,5 +230,9 @@ func elsewhere(root *os.Root, shown string) []skillmd.Diagnostic {
 	if below == 0 {
 		return nil
 	}
-	return []skillmd.Diagnostic{advice(CodeHoldsSkills, "%s below it: metier validate %s", plural.Of(below, "skill"), filepath.Join(shown, "*"))}
+	in, them := "skills are in subfolders", "them"
+	if below == 1 {
+		in, them = "skill is in a subfolder", "it"
+	}
+	return []skillmd.Diagnostic{advice(CodeHoldsSkills, "%s %s; to check %s, run: metier validate %s", plural.Thousands(int64(below)), in, them, filepath.Join(shown, "*"))}
 }
