@@ -172,7 +172,7 @@ func TestATerminalShowsWhatAYesCovers(t *testing.T) {
 	if !regexp.MustCompile(`\n    tree     sha256:[0-9a-f]{12}…\n`).MatchString(shown) || strings.Contains(shown, "\n[y] FORGED") {
 		t.Error(shown)
 	}
-	if exit, out := p.metier("runs", "deny", "latest"); exit != 1 || !regexp.MustCompile(`process \d+ on .*, since .*is working on this run \[run_locked\]`).MatchString(out) {
+	if exit, out := p.metier("runs", "deny", "latest"); exit != 1 || !regexp.MustCompile(`process \d+ on .* has been working on this run since .* \[run_locked\]`).MatchString(out) {
 		t.Errorf("answered while the run goes on: exit %d: %s", exit, out)
 	}
 	x.types("what?\n")

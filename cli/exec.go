@@ -161,7 +161,7 @@ func (a *app) execResult(o metier.Observation) error {
 // ended describes how the program ended, and how to give it more time.
 func ended(r exectool.Result) string {
 	if r.Limit == sandbox.LimitWall {
-		return r.Ended() + " time; to allow more, use --timeout"
+		return r.Ended() + "; to raise it, use --timeout"
 	}
 	return r.Ended()
 }

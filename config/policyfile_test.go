@@ -107,7 +107,7 @@ func TestPolicyFileRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		{"no YAML", "version: 1\nrules: [\n", "3:1: "},
 		{"tabs", "version: 1\nrules:\n\t- deny: Bash\n", "3:"},
 		{"too many", "version: 1\nhosts: [" + strings.Repeat("a.com, ", policyItems) + "b.com]\n", "at most 1000 are read"},
-		{"too large", "version: 1\n#" + strings.Repeat("x", maxFile), "longer than"},
+		{"too large", "version: 1\n#" + strings.Repeat("x", maxFile), "larger than"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

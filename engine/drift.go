@@ -54,8 +54,12 @@ func (r *Run) drift(restored run.Restored) (d drifts, err error) {
 		return d, nil
 	}
 	if choice != "fail" {
+		with := "recorded text"
+		if choice == "reload" {
+			with = "files on disk"
+		}
 		for _, x := range all {
-			r.notices.deliver(Notice{CodeDrift, Warning, fmt.Sprintf("%s (%s); %s", changed(x), x.SkillID, choice)})
+			r.notices.deliver(Notice{CodeDrift, Warning, fmt.Sprintf("%s (%s); continuing with the %s", changed(x), x.SkillID, with)})
 		}
 		return d, nil
 	}
@@ -68,7 +72,7 @@ func (r *Run) drift(restored run.Restored) (d drifts, err error) {
 	}
 	return d, &metier.Error{Op: "resume", Skill: all[0].SkillID, Path: all[0].Path, Kind: metier.Drift, Code: "skill_drifted",
 		Hint: "restore the skills, or choose ResumeOptions.OnDrift warn (keep the recorded text) or ResumeOptions.OnDrift reload (use the files on disk)",
-		Err:  fmt.Errorf("skills changed since the run was recorded: %s", strings.Join(texts, "; "))}
+		Err:  fmt.Errorf("skills have changed since the run was recorded: %s", strings.Join(texts, "; "))}
 }
 
 // onDisk returns the usable skills, and recorded skills that have since lost their name to another.
@@ -105,11 +109,11 @@ const mostNamed = 5
 func changed(d event.SkillDrifted) string {
 	switch {
 	case d.Was == "":
-		return d.Path + " was added since the run was recorded"
+		return d.Path + " has been added since the run was recorded"
 	case d.Now == "":
-		return d.Path + " is gone since the run was recorded"
+		return d.Path + " has been removed since the run was recorded"
 	}
-	return d.Path + " changed since the run was recorded"
+	return d.Path + " has changed since the run was recorded"
 }
 
 // recorded compares the inactive skills with the recorded list. If files are indexed on first use,

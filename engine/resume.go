@@ -243,7 +243,7 @@ func (p past) answered() error {
 	if len(p.asks) == 0 || p.ended {
 		return nil
 	}
-	return &metier.Error{Op: "send", Kind: metier.Approval, Code: "run_parked", Hint: "answer it first, then send the message", Err: fmt.Errorf("%s of the run is open", plural.Of(len(p.asks), "question"))}
+	return &metier.Error{Op: "send", Kind: metier.Approval, Code: "run_parked", Hint: "answer it first, then send the message", Err: fmt.Errorf("the run has %s", plural.Of(len(p.asks), "open question"))}
 }
 
 // readPast folds the record.

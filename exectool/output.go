@@ -1,6 +1,7 @@
 package exectool
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -45,6 +46,9 @@ type Quarantined struct {
 	Unsafe   string `json:"unsafe,omitempty"` // why git could run a program that a created repository names
 }
 
+// limitWords are the limits whose code is not a word of its own.
+var limitWords = map[string]string{sandbox.LimitWall: "wall-time", sandbox.LimitCPU: "CPU-time"}
+
 // Ended describes how the program ended, as a phrase to follow "the script".
 func (r Result) Ended() string {
 	switch {
@@ -56,8 +60,10 @@ func (r Result) Ended() string {
 		return "was interrupted"
 	case r.Limit == sandbox.LimitProgram:
 		return "was ended: it started a program that a rule refuses"
+	case r.Limit == sandbox.LimitProtectedPath:
+		return "was stopped: it created something at a protected path"
 	case r.Limit != "":
-		return "was ended at a limit: " + r.Limit
+		return "was stopped because it reached the " + cmp.Or(limitWords[r.Limit], r.Limit) + " limit"
 	case r.Signal != "":
 		return "was ended by " + r.Signal
 	case r.ExitCode == nil:

@@ -372,7 +372,7 @@ func TestHalvesOfSecretsAreNotShown(t *testing.T) {
 
 func TestOwnWordsOfErrors(t *testing.T) {
 	t.Parallel()
-	for r, want := range map[*exectool.Result]string{{Signal: "SIGSEGV"}: "was ended by SIGSEGV", {Limit: "cpu"}: "was ended at a limit: cpu", {Limit: "cancelled"}: "was interrupted", {}: "did not run"} {
+	for r, want := range map[*exectool.Result]string{{Signal: "SIGSEGV"}: "was ended by SIGSEGV", {Limit: "cpu"}: "was stopped because it reached the CPU-time limit", {Limit: "cancelled"}: "was interrupted", {}: "did not run"} {
 		if got := r.Ended(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -183,17 +183,25 @@ func (w *walker) step(b []byte) (line, sum, *Error) {
 	}
 	switch want := w.head.Seq + 1; {
 	case l.Seq > want:
-		err = &Error{Code: CodeGap, Seq: want, Detail: fmt.Sprintf("entries %d to %d are missing", want, l.Seq-1)}
+		err = &Error{Code: CodeGap, Seq: want, Detail: missing(want, l.Seq-1)}
 	case l.Seq < want:
 		err = &Error{Code: CodeAltered, Seq: want, Detail: fmt.Sprintf("the line at entry %d has the number %d", want, l.Seq)}
 	case w.blind:
 	case l.Prev != w.head.Hash && w.head.Seq == 0:
 		err = &Error{Code: CodeAltered, Seq: 1, Detail: "the first entry names one before it"}
 	case l.Prev != w.head.Hash:
-		err = &Error{Code: CodeAltered, Seq: w.head.Seq, Detail: fmt.Sprintf("the line does not have the hash that entry %d names: one of the two was changed", l.Seq)}
+		err = &Error{Code: CodeAltered, Seq: w.head.Seq, Detail: fmt.Sprintf("the line does not match the hash in entry %d: one of the two entries was changed", l.Seq)}
 	case w.more > 0 && l.More != w.more-1:
 		err = &Error{Code: CodeAltered, Seq: l.Seq, Detail: "the line does not continue its batch"}
 	}
 	w.head, w.more, w.blind = Head{l.Seq, s.String()}, l.More, false
 	return l, s, err
+}
+
+// missing reports that the entries from first to last are missing.
+func missing(first, last uint64) string {
+	if first == last {
+		return fmt.Sprintf("entry %d is missing", first)
+	}
+	return fmt.Sprintf("entries %d to %d are missing", first, last)
 }

@@ -18,6 +18,7 @@ import (
 	"metier/internal/atomicfile"
 	"metier/internal/digest"
 	"metier/internal/jsonl"
+	"metier/internal/plural"
 )
 
 // Limits of blobs.
@@ -488,7 +489,7 @@ func checkSize(path string, data []byte) error {
 
 func checkBlob(path string, r Ref, data []byte) error {
 	if int64(len(data)) != r.Size || digest.Bytes(data) != r.Digest {
-		return &Error{Code: CodeBlobAltered, Path: path, Detail: fmt.Sprintf("%s: %d bytes that are not those", r.Digest, len(data)), Err: ErrAltered}
+		return &Error{Code: CodeBlobAltered, Path: path, Detail: fmt.Sprintf("%s: its %s bytes do not match this digest", r.Digest, plural.Thousands(int64(len(data)))), Err: ErrAltered}
 	}
 	return nil
 }

@@ -361,7 +361,7 @@ func (h *Heads) VerifyHead(ctx context.Context, name string, l Log) error {
 
 func lost(l HeadLine, have uint64) *Error {
 	return &Error{Code: CodeCut, Seq: have + 1, Detail: fmt.Sprintf(
-		"%s ends at entry %d, entries %d to %d are missing; the last one was %s (id %s)", l.Log, have, have+1, l.Seq, l.Type, l.ID)}
+		"%s ends at entry %d, %s; the last one was %s (id %s)", l.Log, have, missing(have+1, l.Seq), l.Type, l.ID)}
 }
 
 func rewritten(l HeadLine) *Error {

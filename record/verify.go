@@ -223,7 +223,7 @@ func (v *verifier) line(ctx context.Context, b []byte) error {
 		v.whole = v.w.head
 	}
 	if v.want.Seq == x.Seq && v.want.Hash != s.String() {
-		v.r.add(x.Seq, CodeAltered, "the entry does not have the hash that the parent's log names")
+		v.r.add(x.Seq, CodeAltered, "the entry does not match the hash in the parent's log")
 	}
 	for _, ref := range x.Refs {
 		if err := v.blob(ctx, x.Seq, ref); err != nil {

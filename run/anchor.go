@@ -50,15 +50,15 @@ func (f *Folder) unanchored(ctx context.Context) error {
 	case !known:
 		return f.stranger()
 	case covered.Seq == 0:
-		return &metier.Error{Op: "open", Path: f.dir, Kind: metier.Drift, Code: CodeHeads, Hint: "`metier audit verify " + f.id + "` shows what differs; start a new run",
+		return &metier.Error{Op: "open", Path: f.dir, Kind: metier.Drift, Code: CodeHeads, Hint: "'metier audit verify " + f.id + "' shows what differs; start a new run",
 			Err: fmt.Errorf("no entry of the log of run %q is covered by a recorded head", f.id)}
 	}
 	return f.setAside(ctx, covered, head)
 }
 
 func (f *Folder) stranger() error {
-	return wrong(metier.Denied, CodeStranger, f.dir, "inspect it with `metier runs show`; ResumeOptions.TrustRecord accepts it and everything it allows",
-		"the record of run %q was not written here by you: nothing shows who wrote it", f.id)
+	return wrong(metier.Denied, CodeStranger, f.dir, "inspect it with 'metier runs show'; ResumeOptions.TrustRecord accepts it and everything it allows",
+		"nothing on this machine shows that you wrote the record of run %q", f.id)
 }
 
 // scanTail reads what follows the last covered entry. If the folder is open for writing, a tail
@@ -187,6 +187,6 @@ func misplacedAt(code string, en record.Entry) *Problem {
 }
 
 func (f *Folder) misplacedError(p Problem) error {
-	return wrong(metier.Drift, p.Code, f.dir, "`metier audit verify "+f.id+"` shows what else differs; the run cannot be resumed, start the task as a new run",
+	return wrong(metier.Drift, p.Code, f.dir, "'metier audit verify "+f.id+"' shows what else differs; the run cannot be resumed, start the task as a new run",
 		"run %q: %s", f.id, p.Detail)
 }

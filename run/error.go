@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"syscall"
 
 	"metier"
 	"metier/internal/atomicfile"
+	"metier/internal/termtext"
 	"metier/record"
 )
 
@@ -79,7 +81,10 @@ func fault(op, path string, err error) error {
 		case record.CodeTooLarge:
 			out.Kind = metier.LimitReached
 		default:
-			out.Kind, out.Hint = metier.Drift, "the record is not what was written; 'metier audit verify RUN' names what changed"
+			out.Kind, out.Hint = metier.Drift, "the record has changed since it was written; 'metier audit verify' shows the changes"
+			if path != "" && filepath.Ext(path) == "" { // a run's folder
+				out.Hint = "the record has changed since it was written; 'metier audit verify " + termtext.Word(path) + "' shows the changes"
+			}
 		}
 		return out
 	}

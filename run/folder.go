@@ -152,13 +152,13 @@ func above(root, dir string, o Options) (*os.Root, string, error) {
 func (f *Folder) openRoot() error {
 	info, err := os.Lstat(f.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return wrong(metier.NotFound, CodeNotFound, f.dir, "`metier runs list` shows all runs", "there is no run %q", f.id)
+		return wrong(metier.NotFound, CodeNotFound, f.dir, "'metier runs list' shows all runs", "there is no run %q", f.id)
 	}
 	if err != nil {
 		return fault("open", f.dir, err)
 	}
 	if !info.IsDir() {
-		return wrong(metier.Denied, CodeFolderBad, f.dir, "remove it; a run has its own folder", "%s is not a folder", f.dir)
+		return wrong(metier.Denied, CodeFolderBad, f.dir, "remove it", "%s is not a run folder", f.dir)
 	}
 	top, rel, err := above(filepath.Dir(f.dir), f.dir, f.opt)
 	if err != nil {
@@ -171,7 +171,7 @@ func (f *Folder) openRoot() error {
 	there, err := top.Lstat(rel)
 	opened, openedErr := f.root.Stat(".")
 	if err = errors.Join(err, openedErr); err == nil && !os.SameFile(there, opened) { // a link, made since
-		return wrong(metier.Denied, CodeFolderBad, f.dir, "remove it; a run has its own folder", "%s is not a folder", f.dir)
+		return wrong(metier.Denied, CodeFolderBad, f.dir, "remove it", "%s is not a run folder", f.dir)
 	}
 	return fault("open", f.dir, err)
 }
@@ -284,7 +284,7 @@ func (f *Folder) openRecord() (err error) {
 	}
 	if f.file, err = record.OpenFile(filepath.Join(f.dir, FileLog), o); record.CodeOf(err) == record.CodeCut {
 		return &metier.Error{Op: "open", Path: f.dir, Kind: metier.Drift, Code: CodeHeads, Err: err,
-			Hint: "the log was cut, or the disk lost confirmed data; 'metier audit verify RUN' names it; ResumeOptions.TrustRecord continues without it and records that"}
+			Hint: "the log was cut, or the disk lost confirmed data; 'metier audit verify " + f.id + "' names the missing entries; ResumeOptions.TrustRecord continues without it and records that"}
 	}
 	if err != nil {
 		return fault("open", f.dir, err)
@@ -323,7 +323,7 @@ func (f *Folder) begin(ctx context.Context) error {
 			}
 		default:
 			return &metier.Error{Op: "open", Path: f.dir, Kind: metier.Drift, Code: CodeHeads, Err: err,
-				Hint: "another program changed the log; 'metier audit verify RUN' names it; do not continue this run"}
+				Hint: "another program changed the log; 'metier audit verify " + f.id + "' shows the changes; do not continue this run"}
 		}
 		if err := f.unanchored(ctx); err != nil {
 			return err

@@ -23,7 +23,7 @@ func (f *Folder) openHeads(fresh bool) error {
 	if f.opt.StateDir == "" {
 		if !fresh && !f.readOnly && f.opt.RequireHead {
 			return wrong(metier.Denied, CodeStranger, f.dir, "set HOME or XDG_STATE_HOME to the folder where heads were kept; ResumeOptions.TrustRecord accepts the record and everything that it allows",
-				"there is no folder for recorded heads: nothing shows who wrote the record of run %q", f.id)
+				"there is no folder for recorded heads, so nothing shows who wrote the record of run %q", f.id)
 		}
 		return nil
 	}
@@ -119,7 +119,7 @@ func (f *Folder) VerifyHead(ctx context.Context) error {
 	err := f.heads.VerifyHead(ctx, f.name, f.file)
 	if e, ok := errors.AsType[*record.Error](err); ok {
 		return &metier.Error{Op: "run", Path: f.dir, Kind: metier.Drift, Code: CodeHeads, Err: e,
-			Hint: "the record is not what was written: `metier audit verify " + f.id + "` lists every problem"}
+			Hint: "the record has changed since it was written; 'metier audit verify " + f.id + "' lists every problem"}
 	}
 	return err
 }

@@ -43,7 +43,7 @@ func CheckID(id string) error {
 // leads elsewhere.
 func Find(root, what string) (string, string, error) {
 	if what == "" {
-		return "", "", wrong(metier.Invalid, CodeIDInvalid, "", `name a run, or "latest"`, "no run is named")
+		return "", "", wrong(metier.Invalid, CodeIDInvalid, "", `specify a run, or "latest"`, "no run was specified")
 	}
 	if strings.ContainsAny(what, `/\`) || what == FileState {
 		return findPath(what)
@@ -68,12 +68,12 @@ func Find(root, what string) (string, string, error) {
 	case len(match) == 1:
 		return root, match[0], nil
 	case len(match) > 1:
-		return "", "", wrong(metier.Invalid, CodeAmbiguous, root, "write more of the id", "%d runs start with %q: %s", len(match), what, listed(match))
+		return "", "", wrong(metier.Invalid, CodeAmbiguous, root, "enter more characters of the ID", "%d runs start with %q: %s", len(match), what, listed(match))
 	}
 	if info, err := os.Stat(what); err == nil && info.IsDir() {
 		return findPath(what)
 	}
-	return "", "", wrong(metier.NotFound, CodeNotFound, root, "`metier runs list` shows all runs", "there is no run %q", what)
+	return "", "", wrong(metier.NotFound, CodeNotFound, root, "'metier runs list' shows all runs", "there is no run %q", what)
 }
 
 // findPath resolves the path of a run's folder, or of a file in it.
@@ -84,7 +84,7 @@ func findPath(path string) (string, string, error) {
 	}
 	info, err := os.Stat(abs)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", "", wrong(metier.NotFound, CodeNotFound, path, "`metier runs list` shows all runs", "nothing exists at this path")
+		return "", "", wrong(metier.NotFound, CodeNotFound, path, "'metier runs list' shows all runs", "nothing exists at this path")
 	}
 	if err != nil {
 		return "", "", fault("find", path, err)
@@ -93,7 +93,7 @@ func findPath(path string) (string, string, error) {
 		abs = filepath.Dir(abs)
 	}
 	if info, err := os.Stat(filepath.Join(abs, FileLog)); err != nil || !info.Mode().IsRegular() {
-		return "", "", wrong(metier.NotFound, CodeNotFound, path, "give the folder that holds events.jsonl, or a file in it", "this is not the folder of a run")
+		return "", "", wrong(metier.NotFound, CodeNotFound, path, "specify the folder that contains events.jsonl, or a file in it", "this is not a run folder")
 	}
 	id := filepath.Base(abs)
 	return filepath.Dir(abs), id, CheckID(id)

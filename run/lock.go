@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"metier"
@@ -38,12 +39,13 @@ func takeLock(root *os.Root, dir string, now func() time.Time) (*lockfile.Lock, 
 			return l, nil
 		}
 	}
-	who := "another process"
+	who := "another process is working on this run"
 	if h, ok := readHolder(root); ok {
-		who = fmt.Sprintf("process %d on %s, since %s", h.PID, h.Host, h.Since)
+		since, _, _ := strings.Cut(strings.TrimSuffix(h.Since, "Z"), ".") // whole seconds
+		who = fmt.Sprintf("process %d on %s has been working on this run since %sZ", h.PID, h.Host, since)
 	}
 	return nil, wrong(metier.Conflict, CodeLocked, dir,
-		"wait for that process to end, or stop it, then try again; to watch the run, use `metier runs show`", "%s is working on this run", who)
+		"wait for that process to end, or stop it, then try again; to watch the run, use 'metier runs show'", "%s", who)
 }
 
 // sign writes the owner into the lock file, for the message above. If that fails (a full disk, or

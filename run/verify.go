@@ -147,7 +147,7 @@ func (f *Folder) verifyLog(ctx context.Context) (VerifyReport, error) {
 		}
 	}
 	if !r.HasHeads {
-		r.Warnings = append(r.Warnings, Problem{Code: CodeNoHeads, Detail: "no heads of this log are recorded outside of the workspace: entries that were cut off or added, or a log that was rewritten, would not show"})
+		r.Warnings = append(r.Warnings, Problem{Code: CodeNoHeads, Detail: "no heads of this log are recorded outside the workspace, so verify cannot detect entries that were cut off or added, or a rewritten log"})
 	}
 	if f.heads != nil && f.heads.Bad() > 0 {
 		r.Warnings = append(r.Warnings, Problem{Code: CodeHeadsBad, Detail: fmt.Sprintf("%s of the file of heads cannot be read; a crash leaves one, and the others count", plural.Of(f.heads.Bad(), "line"))})
@@ -267,7 +267,7 @@ func (f *Folder) verifyFiles(ctx context.Context, r *VerifyReport) error {
 		case artifactStale:
 			r.Warnings = append(r.Warnings, Problem{Code: CodeStale, On: name, Detail: "matches an earlier part of the log"})
 		case artifactDiffers:
-			r.Problems = append(r.Problems, Problem{Code: CodeArtifact, On: name, Detail: "does not match the log, now or at any earlier time: " + difference([]byte(want[name]), b)})
+			r.Problems = append(r.Problems, Problem{Code: CodeArtifact, On: name, Detail: "matches neither the log nor an earlier state of it: " + difference([]byte(want[name]), b)})
 		}
 	}
 	return f.strangers(want, r)
@@ -298,7 +298,7 @@ func (f *Folder) strangers(want map[string]string, r *VerifyReport) error {
 			continue
 		}
 		r.Artifacts[name] = artifactUnknown
-		r.Warnings = append(r.Warnings, Problem{Code: CodeArtifact, On: name, Detail: "this log prints no file of that name"})
+		r.Warnings = append(r.Warnings, Problem{Code: CodeArtifact, On: name, Detail: "the log does not produce a file with this name"})
 	}
 	return nil
 }

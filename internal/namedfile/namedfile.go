@@ -17,7 +17,20 @@ var ErrNoWriter = errors.New("no process writes to this pipe")
 // TooLong is the error for a file longer than the limit, in bytes.
 type TooLong int64
 
-func (n TooLong) Error() string { return fmt.Sprintf("longer than %d bytes", int64(n)) }
+func (n TooLong) Error() string { return "larger than " + size(int64(n)) }
+
+// size writes a number of bytes in the largest unit that divides it.
+func size(n int64) string {
+	for _, unit := range []struct {
+		bytes int64
+		name  string
+	}{{1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= unit.bytes && n%unit.bytes == 0 {
+			return fmt.Sprintf("%d %s", n/unit.bytes, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
 
 // Read returns the content of a file of at most max bytes. The file may be a
 // pipe, such as a shell's <(...).

@@ -12,6 +12,7 @@ import (
 	"text/template"
 	"time"
 
+	"metier/internal/plural"
 	"metier/internal/yaml"
 	"metier/model"
 )
@@ -224,7 +225,7 @@ func (s *script) reply(r model.Request) (model.Chunk, error) {
 		}
 		return s.answer(t, position{Turn: i, N: n + 1}, talk)
 	}
-	return model.Chunk{}, fail(model.CodeScriptEnded, "script: all turns are used (%d): add a turn, or end the run at the last", len(s.turns))
+	return model.Chunk{}, fail(model.CodeScriptEnded, "the script has only %s; add a turn, or let the last turn end the run", plural.Of(len(s.turns), "turn"))
 }
 
 func message(t *turn, i int) string {

@@ -110,7 +110,7 @@ turns:
 	if third, err := c.next(t); err != nil || third.Text() != "written, 1 read" {
 		t.Errorf("%q, %v", third.Text(), err)
 	}
-	if _, err := c.next(t); codeOf(err) != scriptEnded || !strings.Contains(err.Error(), "script: all turns are used (3)") {
+	if _, err := c.next(t); codeOf(err) != scriptEnded || !strings.Contains(err.Error(), "the script has only 3 turns") {
 		t.Errorf("past the end: %v", err)
 	}
 }
