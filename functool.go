@@ -32,7 +32,7 @@ func FuncTool[In, Out any](name, description string, effect policy.Effect, fn fu
 	case name == "":
 		return invalid("the name is missing")
 	case !toolName.MatchString(name):
-		return invalid("the name is not 1 to 64 of A-Z, a-z, 0-9, _, and -, as providers demand")
+		return invalid("the name must have 1 to 64 characters (A-Z, a-z, 0-9, _, and -), as providers require")
 	case description == "":
 		return invalid("the description is missing; the model chooses a tool by it")
 	case fn == nil:

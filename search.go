@@ -91,9 +91,9 @@ func (n *Snapshot) search(ctx context.Context, query string, limit int, keep fun
 	}
 	switch {
 	case len(query) > maxQuery:
-		return Found{}, bad("query_too_long", "give a few words that describe the task", fmt.Sprintf("the query has more than %d bytes", maxQuery))
+		return Found{}, bad("query_too_long", "use a few words that describe the task", fmt.Sprintf("the query has more than %d bytes", maxQuery))
 	case !bm25.HasWord(query):
-		return Found{}, bad("query_empty", "give a few words that describe the task", "the query has no words")
+		return Found{}, bad("query_empty", "use a few words that describe the task", "the query has no words")
 	}
 	f, err := n.find(ctx)
 	if err != nil {

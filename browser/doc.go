@@ -104,7 +104,7 @@ func (l Lease) Check() (Lease, error) {
 // address parses a browser endpoint and returns its address as IP:PORT.
 func address(endpoint string) (u *url.URL, addr string, err error) {
 	if u, addr, err = loopback.Endpoint(endpoint, "http", "ws"); err != nil {
-		err = invalid("name it as http://127.0.0.1:PORT, where the browser was started with --remote-debugging-port=PORT", "the endpoint of the browser: %w", err)
+		err = invalid("use http://127.0.0.1:PORT, where the browser was started with --remote-debugging-port=PORT", "the browser endpoint: %w", err)
 	}
 	return u, addr, err
 }

@@ -178,7 +178,7 @@ const approvalDeny, approvalWait = "deny", "wait"
 // waits reports whether a batch run leaves questions open.
 func (f *runFlags) waits() (bool, error) {
 	if f.onApproval != approvalDeny && f.onApproval != approvalWait {
-		return false, wrong("usage", "choices: "+approvalDeny+", "+approvalWait, "--on-approval %q is not a choice", f.onApproval)
+		return false, wrong("usage", "choices: "+approvalDeny+", "+approvalWait, "%q is not a valid value for --on-approval", f.onApproval)
 	}
 	return f.park || f.onApproval == approvalWait, nil
 }

@@ -156,7 +156,7 @@ func (a *app) flagLayers(f runFlags, rf config.RunFile) ([]settings.Layer, error
 	}
 	if f.enforcement != "" {
 		if !slices.Contains(enforcementModes, f.enforcement) {
-			return nil, wrong("usage", "modes: "+strings.Join(enforcementModes, ", "), "--enforcement-mode %q is not a mode", f.enforcement)
+			return nil, wrong("usage", "modes: "+strings.Join(enforcementModes, ", "), "%q is not a valid value for --enforcement-mode", f.enforcement)
 		}
 		l.Values["enforcement_mode"], l.Name = f.enforcement, "flags"
 	}

@@ -147,7 +147,7 @@ func TestTheProfileWebFetchReadsPagesOfGrantedHosts(t *testing.T) {
 			if at := holding(t, r.childFolder("t1.c0"), pageMark, true); (len(at) > 0) != (c.docs != nil) {
 				t.Errorf("what the page says is in the subagent's %q", at)
 			}
-			if note := strings.Contains(r.err.String(), "note: subagents of web_fetch have no network; name hosts with --allow-host"); note != (c.args == nil) {
+			if note := strings.Contains(r.err.String(), "note: subagents of web_fetch have no network; specify hosts with --allow-host"); note != (c.args == nil) {
 				t.Errorf("told:\n%s", r.err.String())
 			}
 			var codes []string

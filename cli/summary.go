@@ -21,7 +21,7 @@ func checkFailOn(flags []string) ([]string, error) {
 	for _, f := range flags {
 		for v := range strings.SplitSeq(f, ",") {
 			if v = strings.TrimSpace(v); !slices.Contains(failOnValues, v) {
-				return nil, wrong("usage", "values: "+strings.Join(failOnValues, ", "), "--fail-on %q is not a value", v)
+				return nil, wrong("usage", "values: "+strings.Join(failOnValues, ", "), "%q is not a valid value for --fail-on", v)
 			}
 			out = append(out, v)
 		}

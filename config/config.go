@@ -185,7 +185,7 @@ func (e Env) read(path string, c *File) (found bool, err error) {
 		}
 	}
 	if err == nil && !found && e.Vars["METIER_CONFIG"] != "" {
-		return false, metier.Errorf(metier.NotFound, "config_missing", "name a file that exists, or unset METIER_CONFIG", "METIER_CONFIG names %s, which does not exist", path)
+		return false, metier.Errorf(metier.NotFound, "config_missing", "set METIER_CONFIG to an existing file, or unset it", "METIER_CONFIG is set to %s, which does not exist", path)
 	}
 	return found, err
 }
@@ -245,7 +245,7 @@ func readYAML(path string, into any) (found bool, err error) {
 		return false, metier.Errorf(metier.Invalid, "config_unreadable", "make the file readable or remove it", "read %s: %w", path, err)
 	}
 	if err := yaml.Decode(b, into); err != nil {
-		return true, metier.Errorf(metier.Invalid, "config_invalid", "fix the line that is named", "%s:%w", path, err)
+		return true, metier.Errorf(metier.Invalid, "config_invalid", "fix the line shown in the message", "%s:%w", path, err)
 	}
 	return true, nil
 }
@@ -302,7 +302,7 @@ func readProject(workspace string) (Project, error) {
 		return c, metier.Errorf(metier.Invalid, "config_unreadable", "make it a plain, readable file or remove it", "read %s: %w", path, err)
 	}
 	if err := yaml.Decode(b, &c); err != nil {
-		return c, metier.Errorf(metier.Invalid, "config_invalid", "fix the line that is named; a workspace may contain set and deny", "%s:%w", path, err)
+		return c, metier.Errorf(metier.Invalid, "config_invalid", "fix the line shown in the message; metier.yaml in a workspace may contain only set and deny", "%s:%w", path, err)
 	}
 	return c, nil
 }

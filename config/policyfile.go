@@ -50,7 +50,7 @@ func ReadPolicy(path string, custom ...string) (Policy, error) {
 	}
 	f, err := parsePolicyFile(b, custom)
 	if err != nil {
-		return Policy{}, metier.Errorf(metier.Invalid, "policy_file_invalid", "fix the lines that are named (docs/POLICY.md); until then nothing starts", "the policy file %s: %w", path, err)
+		return Policy{}, metier.Errorf(metier.Invalid, "policy_file_invalid", "fix the lines shown in the message (docs/POLICY.md); until then nothing starts", "the policy file %s: %w", path, err)
 	}
 	return f, nil
 }
@@ -106,7 +106,7 @@ func (r *policyReader) file(n *yaml.Node) {
 	readers := map[string]func(*yaml.Node){
 		"version": func(v *yaml.Node) {
 			if v.Kind != yaml.Scalar || v.Text != policyVersion {
-				r.fault(v, "this release reads version %s of a policy file", policyVersion)
+				r.fault(v, "this release supports only version %s of policy files", policyVersion)
 			}
 		},
 		"tools":     func(v *yaml.Node) { r.out.Tools = r.texts("tools", v, r.checkTool) },
@@ -140,7 +140,7 @@ func (r *policyReader) entries(of string, n *yaml.Node, readers map[string]func(
 				known = append(known, k)
 			}
 			slices.Sort(known)
-			r.fault(e.Key, "unknown key %q in %s%s; it has %s", short(e.Key.Text), of, nearest.Hint(e.Key.Text, known), strings.Join(known, ", "))
+			r.fault(e.Key, "unknown key %q in %s%s (the keys are %s)", short(e.Key.Text), of, nearest.Hint(e.Key.Text, known), strings.Join(known, ", "))
 			continue
 		}
 		seen[e.Key.Text] = true

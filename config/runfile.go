@@ -103,7 +103,7 @@ func ReadRunFile(path string) (RunFile, error) {
 	var r RunFile
 	b, err := namedfile.Read(path, maxFile)
 	if err != nil {
-		return r, metier.Errorf(metier.Invalid, "run_file_unreadable", "give the path of a run file, see docs/RUNS.md", "read the run file: %w", err)
+		return r, metier.Errorf(metier.Invalid, "run_file_unreadable", "specify the path to a run file; see docs/RUNS.md", "read the run file: %w", err)
 	}
 	if err := yaml.Decode(b, &r); err != nil {
 		return r, metier.Errorf(metier.Invalid, "run_file_invalid", "docs/RUNS.md lists every key of a run file", "%s:%w", path, err)
@@ -139,7 +139,7 @@ func ReadRunFile(path string) (RunFile, error) {
 		abs(&p.PromptFile)
 		abs(&p.Script)
 		if p.Name == "" || seen[SafeID(p.Name)] {
-			return r, metier.Errorf(metier.Invalid, "run_file_invalid", "give every phase a name of its own; letters, digits, _ and - count", "%s: phase %d has no name, or one that is taken", path, i+1)
+			return r, metier.Errorf(metier.Invalid, "run_file_invalid", "give each phase a unique name of letters, digits, _, and -", "%s: phase %d has no name, or the same name as another phase", path, i+1)
 		}
 		seen[SafeID(p.Name)] = true
 	}

@@ -83,7 +83,7 @@ func NewAgent(ctx context.Context, o AgentOptions) (*Agent, error) {
 func (o AgentOptions) check() error {
 	switch {
 	case o.Model != "" && o.Client != nil:
-		return metier.Fieldf(metier.Invalid, "AgentOptions.Model", "usage", "set one of them", "AgentOptions.Model and AgentOptions.Client exclude each other")
+		return metier.Fieldf(metier.Invalid, "AgentOptions.Model", "usage", "set one of them", "AgentOptions.Model and AgentOptions.Client cannot both be set")
 	case slices.Contains(o.Skills, ""):
 		return metier.Fieldf(metier.Invalid, "AgentOptions.Skills", "usage", "name a folder, or leave the list nil", "AgentOptions.Skills has an empty name")
 	case len(o.Scripts) > 0 && o.Allow != nil && !slices.Contains(o.Allow, settings.ToolRunSkillScript):

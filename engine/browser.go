@@ -31,7 +31,7 @@ func (e *Engine) planBrowser(l *Launch, f BrowserRequest, op config.Operator) er
 		if c.Until == "" {
 			return nil
 		}
-		return metier.Fieldf(metier.Invalid, "Request.Browser.Endpoint", "lease_invalid", "name the browser with Request.Browser.Endpoint, and its origin with Request.Browser.Origin", "Request.Browser.Until is set without a browser")
+		return metier.Fieldf(metier.Invalid, "Request.Browser.Endpoint", "lease_invalid", "specify the browser with Request.Browser.Endpoint, and its origin with Request.Browser.Origin", "Request.Browser.Until is set without a browser")
 	}
 	until, err := e.until(c.Until)
 	if err != nil {

@@ -231,10 +231,10 @@ func (r *Run) noteHosts() {
 	case len(r.launch.Hosts) > 0 && (r.launch.runs() || r.launch.fetches() || helpers != nil):
 		r.note("hosts_unused", "%s granted, but the setting script_network is off, so programs cannot reach them; set script_network=tiered to allow it", plural.Of(len(r.launch.Hosts), "host"))
 	case r.launch.fetches():
-		r.note("no_hosts", "%s is allowed, but no host is granted; name hosts with Request.Hosts", settings.ToolWebFetch)
+		r.note("no_hosts", "%s is allowed, but no host is granted; specify hosts with Request.Hosts", settings.ToolWebFetch)
 	}
 	if len(r.launch.Hosts) == 0 && helpers != nil {
-		r.note("no_hosts", "subagents of %s have no network; name hosts with Request.Hosts, or set script_network=tiered for the hosts of a profile", strings.Join(helpers, ", "))
+		r.note("no_hosts", "subagents of %s have no network; specify hosts with Request.Hosts, or set script_network=tiered for the hosts of a profile", strings.Join(helpers, ", "))
 	}
 }
 

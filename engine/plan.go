@@ -33,7 +33,7 @@ func (e *Engine) Plan(ctx context.Context, q Request) (*Plan, error) {
 	}
 	l, set := &p.launch, p.settings
 	if len(l.Roots) == 0 && slices.ContainsFunc(l.Skills, OfRoot) {
-		return nil, metier.Fieldf(metier.Invalid, "Request.Skills", "usage", "name the folder of skills with Request.Roots", "Request.Skills needs Request.Roots")
+		return nil, metier.Fieldf(metier.Invalid, "Request.Skills", "usage", "specify the folder of skills with Request.Roots", "Request.Skills needs Request.Roots")
 	}
 	if err := checkPrompt(q.Prompt); err != nil {
 		return nil, err
@@ -284,7 +284,7 @@ func spec(q Request) (agent.Spec, error) {
 		s.Mode = agent.ModeChat
 	}
 	if !slices.Contains(agent.Modes(), s.Mode) {
-		return s, metier.Fieldf(metier.Invalid, "Request.Mode", "usage", "modes: "+strings.Join(agent.Modes(), ", "), "Request.Mode %q is not a mode", s.Mode)
+		return s, metier.Fieldf(metier.Invalid, "Request.Mode", "usage", "modes: "+strings.Join(agent.Modes(), ", "), "%q is not a valid value for Request.Mode", s.Mode)
 	}
 	if len(q.Output) > 0 {
 		if err := agent.CheckSchema(q.Output); err != nil {
@@ -305,7 +305,7 @@ func settingsFault(err error) error {
 	case settings.CodeProfile:
 		hint = "see 'metier profile list'"
 	case settings.CodeWidened:
-		hint = "only the operator can widen a setting (in Go, in a layer with Operator); " + hint
+		hint = "only the operator can widen a setting; " + hint
 	}
 	return metier.Errorf(metier.Invalid, e.Code, hint, "%w", err)
 }

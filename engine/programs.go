@@ -93,7 +93,7 @@ func ScriptEntries(from string, list []string) ([]string, error) {
 			if strings.HasPrefix(from, "Request.") {
 				field = from
 			}
-			return nil, metier.Fieldf(metier.Invalid, field, "usage", "write it as SKILL:scripts/PATH, for example report:scripts/report.py", "%s %q names no script of a skill", from, f)
+			return nil, metier.Fieldf(metier.Invalid, field, "usage", "write it as SKILL:scripts/PATH, for example report:scripts/report.py", "%s: %q does not identify a skill's script", strings.TrimSuffix(from, ":"), f)
 		}
 		if e := skill + ":" + clean; !slices.Contains(out, e) {
 			out = append(out, e)
@@ -148,7 +148,7 @@ func (e *Engine) planPrograms(ctx context.Context, l *Launch, q Request, op conf
 		return nil, err
 	}
 	if len(l.Roots) == 0 && slices.ContainsFunc(l.Named, OfRoot) {
-		return nil, metier.Fieldf(metier.Invalid, "Request.Scripts", "usage", "name the folder of skills with Request.Roots", "Request.Scripts needs Request.Roots")
+		return nil, metier.Fieldf(metier.Invalid, "Request.Scripts", "usage", "specify the folder of skills with Request.Roots", "Request.Scripts needs Request.Roots")
 	}
 	standing, err := ScriptEntries("allow_skill_scripts of the configuration:", op.Scripts)
 	if err != nil {
@@ -163,7 +163,7 @@ func (e *Engine) planPrograms(ctx context.Context, l *Launch, q Request, op conf
 	}
 	switch {
 	case q.Custom.Sandbox != nil && q.Sandbox != "":
-		return nil, metier.Fieldf(metier.Invalid, "Request.Sandbox", "usage", "set one of them", "Request.Sandbox and a sandbox of the program exclude each other")
+		return nil, metier.Fieldf(metier.Invalid, "Request.Sandbox", "usage", "set one of them", "Request.Sandbox and a sandbox of the program cannot both be set")
 	case q.Custom.Sandbox != nil:
 		l.Sandbox = customSandbox
 	default:

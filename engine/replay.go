@@ -33,7 +33,7 @@ func (e *Engine) skillsNow(ctx context.Context, f *run.Folder, named []string) (
 	case metier.KindOf(err) != metier.Invalid:
 		return nil, "", err
 	case len(named) == 0:
-		return nil, "the record does not name its skill roots, so skills were not compared with the disk; name the folder with Request.Roots", nil
+		return nil, "the record does not contain its skill roots, so skills were not compared with the disk; specify the folder with Request.Roots", nil
 	}
 	set, _, err := settings.Resolve(settings.Recorded(l.Settings, l.Operator)...)
 	if err != nil {

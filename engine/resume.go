@@ -149,7 +149,7 @@ func (r *Run) continueFrom(ctx context.Context, folder *run.Folder, restored run
 func CheckDrift(choice string) error {
 	i := slices.IndexFunc(settings.Table(), func(r settings.Row) bool { return r.Name == "drift_batch" })
 	if values := settings.Table()[i].Values; choice != "" && !slices.Contains(values, choice) {
-		return metier.Fieldf(metier.Invalid, "ResumeOptions.OnDrift", "usage", "choices: "+strings.Join(values, ", "), "ResumeOptions.OnDrift %q is not a choice", choice)
+		return metier.Fieldf(metier.Invalid, "ResumeOptions.OnDrift", "usage", "choices: "+strings.Join(values, ", "), "%q is not a valid value for ResumeOptions.OnDrift", choice)
 	}
 	return nil
 }

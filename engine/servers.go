@@ -52,7 +52,7 @@ func (e *Engine) mcpServers(op config.Operator, files []string, workspace string
 	for _, f := range distinct.Of(slices.Concat(op.MCPFiles, files)) {
 		b, err := namedfile.Read(f, maxServers)
 		if err != nil {
-			return nil, nil, metier.Fieldf(metier.Invalid, "Request.Servers", "mcp_config", "name an existing file with Request.Servers, or in mcp_config", "read %s: %w", f, err)
+			return nil, nil, metier.Fieldf(metier.Invalid, "Request.Servers", "mcp_config", "specify an existing file with Request.Servers, or in mcp_config", "read %s: %w", f, err)
 		}
 		s, err := host.Parse(f, b)
 		if err != nil {

@@ -63,5 +63,5 @@ func (e *Engine) unwatch() {
 		return
 	}
 	e.Logger().Warn("telemetry is lost", "code", "telemetry_lost", "error", e.watch.lost)
-	e.note("telemetry_lost", "OpenTelemetry was not sent everything: %s", e.Clean(e.watch.lost.Error()))
+	e.note("telemetry_lost", "some telemetry could not be sent: %s", e.Clean(e.watch.lost.Error()))
 }

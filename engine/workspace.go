@@ -20,7 +20,7 @@ import (
 func (e *Engine) WorkspaceDir(p string) (string, error) {
 	dir := e.Env.Path(cmp.Or(p, e.Env.Dir))
 	if dir == "" {
-		return "", metier.Fieldf(metier.NotFound, "Request.Workspace", "workspace_missing", "change to a folder that exists, or name one with Request.Workspace",
+		return "", metier.Fieldf(metier.NotFound, "Request.Workspace", "workspace_missing", "change to a folder that exists, or specify one with Request.Workspace",
 			"the working folder is unknown: it was deleted, or the environment has none")
 	}
 	real, err := confine.RealPath(dir)
@@ -29,10 +29,10 @@ func (e *Engine) WorkspaceDir(p string) (string, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			code, err = "workspace_missing", errors.New("the folder does not exist")
 		}
-		return "", &metier.Error{Op: "workspace", Path: dir, Kind: metier.NotFound, Code: code, Field: "Request.Workspace", Hint: "name an existing folder with Request.Workspace", Err: err}
+		return "", &metier.Error{Op: "workspace", Path: dir, Kind: metier.NotFound, Code: code, Field: "Request.Workspace", Hint: "specify an existing folder with Request.Workspace", Err: err}
 	}
 	if info, err := os.Stat(real); err != nil || !info.IsDir() {
-		return "", &metier.Error{Op: "workspace", Path: dir, Kind: metier.Invalid, Code: "workspace_not_folder", Field: "Request.Workspace", Hint: "name a folder with Request.Workspace", Err: errors.New("the path is not a folder")}
+		return "", &metier.Error{Op: "workspace", Path: dir, Kind: metier.Invalid, Code: "workspace_not_folder", Field: "Request.Workspace", Hint: "specify a folder with Request.Workspace", Err: errors.New("the path is not a folder")}
 	}
 	return real, nil
 }

@@ -85,7 +85,7 @@ func TestBash_AsksAboutWhatItStartsItself(t *testing.T) {
 		command, code, says string
 		gone                bool
 	}{
-		{command: "./xunlink f", code: policy.CodeDestructive, says: "./xunlink (/usr/bin/rm) was not started: it may destroy something: rm; make another call whose command shows it plainly"},
+		{command: "./xunlink f", code: policy.CodeDestructive, says: "./xunlink (/usr/bin/rm) was not started: it may destroy data: rm; make another call whose command shows it plainly"},
 		{command: ". ./lib", code: policy.CodeDestructive, says: "rm was not started"},
 		{command: "env ./xunlink f", code: policy.CodeDestructive, says: "rm"},
 		{command: "make clean", gone: true},

@@ -98,7 +98,7 @@ func OpenWorkspace(root string, o *WorkspaceOptions) (*Workspace, error) {
 				err = errors.New("the workspace has no such folder")
 			}
 			return nil, &metier.Error{Op: "workspace", Path: o.Cwd, Kind: metier.Invalid, Code: "cwd_invalid",
-				Hint: "name an existing folder inside the workspace", Err: err}
+				Hint: "specify an existing folder inside the workspace", Err: err}
 		}
 		w.cwd = clean
 	}

@@ -105,7 +105,7 @@ func (h *Harness) Err() error {
 	}
 	e := &metier.Error{Op: "load", Path: h.Dir, Kind: metier.Invalid, Code: "harness_invalid", Hint: "'metier harness validate' lists the problems"}
 	if h.broken == "harness-missing" {
-		e.Kind, e.Code, e.Hint = metier.NotFound, "harness_missing", "name a folder that contains HARNESS.md; 'metier harness init' creates one"
+		e.Kind, e.Code, e.Hint = metier.NotFound, "harness_missing", "specify a folder that contains HARNESS.md; 'metier harness init' creates one"
 	}
 	for _, d := range h.Diagnostics {
 		if d.Code == h.broken && d.Path == File {
@@ -143,9 +143,9 @@ func rootError(dir string, err error) error {
 	e := &metier.Error{Op: "load", Path: dir, Kind: metier.Unavailable, Code: "harness_unreadable", Err: err}
 	switch confine.CodeOf(err) {
 	case confine.NotFound:
-		e.Kind, e.Code, e.Hint, e.Err = metier.NotFound, "harness_not_found", "name a folder that contains HARNESS.md", errors.New("the folder does not exist")
+		e.Kind, e.Code, e.Hint, e.Err = metier.NotFound, "harness_not_found", "specify a folder that contains HARNESS.md", errors.New("the folder does not exist")
 	case confine.NotRegular:
-		e.Kind, e.Code, e.Hint = metier.Invalid, "harness_not_folder", "name the folder that contains HARNESS.md"
+		e.Kind, e.Code, e.Hint = metier.Invalid, "harness_not_folder", "specify the folder that contains HARNESS.md"
 		e.Err = errors.New("the path is not a folder")
 	case confine.Outside, confine.Permission:
 		e.Kind = metier.Denied

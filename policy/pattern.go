@@ -93,9 +93,9 @@ func parsePattern(s string) (Pattern, error) {
 	arg, ok := strings.CutSuffix(rest, ")")
 	switch arg = strings.TrimSpace(arg); {
 	case !ok:
-		return Pattern{}, errors.New("its bracket is not closed at the end")
+		return Pattern{}, errors.New("its parenthesis is not closed")
 	case arg == "" || arg == ":*":
-		return Pattern{}, errors.New("its brackets are empty: leave them out for every use of the tool")
+		return Pattern{}, errors.New("its parentheses are empty: leave them out to match every use of the tool")
 	case strings.Count(arg, "/") >= segmentsMax:
 		return Pattern{}, fmt.Errorf("its path has more than %d parts", segmentsMax)
 	case len(strings.Fields(arg)) > wordsMax:

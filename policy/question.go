@@ -115,8 +115,8 @@ func destructiveNeed(g *Grants, r Request) *need {
 	if len(what) == 0 || r.Effect == Read || r.Actor == ByOperator || r.Entry != "" || g.allowed(r, true) || preapproved(g, r) {
 		return nil
 	}
-	return &need{code: CodeDestructive, kind: "call", text: fmt.Sprintf("%s? it may destroy something: %s", described(r), strings.Join(what, "; ")),
-		facts: append(callWords(r), each("destroys", what)...), binds: callBinds(r), scopes: []string{ScopeOnce, ScopeSession}}
+	return &need{code: CodeDestructive, kind: "call", text: fmt.Sprintf("%s? It may destroy data (%s)", described(r), strings.Join(what, "; ")),
+		facts: append(callWords(r), each("destructive", what)...), binds: callBinds(r), scopes: []string{ScopeOnce, ScopeSession}}
 }
 
 // scriptNeed asks for a script by tier, by setting, or because an ask rule

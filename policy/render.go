@@ -69,7 +69,7 @@ func Shown(text string, args json.RawMessage) (asked []string, rows [][2]string)
 	}
 	rows = append(rows, [2]string{"given", given})
 	if covered != "" {
-		rows = append(rows, [2]string{"", "(a yes covers " + covered + ")"})
+		rows = append(rows, [2]string{"", "(an approval covers " + covered + ")"})
 	}
 	return asked, rows
 }

@@ -279,7 +279,7 @@ func TestDestructiveCommandsAsk(t *testing.T) {
 	}
 }
 
-// A user sees everything that a yes covers, and nothing else.
+// A user sees everything that an approval covers, and nothing else.
 func TestQuestionsSayWhatWouldHappen(t *testing.T) {
 	t.Parallel()
 	g := open()

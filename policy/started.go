@@ -46,7 +46,7 @@ func DecideStart(g *Grants, r Request, s Started) Decision {
 		asked := destroyed(r)
 		for _, what := range destroyed(one) {
 			if !slices.Contains(asked, what) && !slices.Contains(asked, undetermined) {
-				return Decision{Outcome: Deny, Code: n.code, Rule: "approval", Reason: "it may destroy something: " + what}
+				return Decision{Outcome: Deny, Code: n.code, Rule: "approval", Reason: "it may destroy data: " + what}
 			}
 		}
 	}

@@ -64,9 +64,9 @@ func unmatchablePath(arg string) error {
 	for i, s := range segments {
 		switch {
 		case s == "" && i > 0 && i == len(segments)-1:
-			return fmt.Errorf("no path ends with a slash: write %s** for what is in the folder", arg)
+			return fmt.Errorf("paths never end with a slash; for everything in the folder, write %s**", arg)
 		case s == "", s == ".", s == "..", i == 0 && s == "~":
-			return fmt.Errorf("no path is written %q: it is clean, below the workspace or whole", arg)
+			return fmt.Errorf("%q is not a usable path: write it without . and .., relative to the workspace or absolute", arg)
 		}
 	}
 	return nil

@@ -56,7 +56,7 @@ func (e *Error) Error() string {
 	case CodeUnknown:
 		return fmt.Sprintf("%sthere is no setting %q%s", at, e.Setting, e.Allowed)
 	case CodeWidened:
-		return fmt.Sprintf("%s%s may not go from %q to %q here; allowed: %s", at, e.Setting, e.From, e.Value, e.Allowed)
+		return fmt.Sprintf("%s%s may not be changed from %q to %q here; allowed: %s", at, e.Setting, e.From, e.Value, e.Allowed)
 	case CodeConflict:
 		return fmt.Sprintf("%s%s: %q %s", at, e.Setting, e.Value, e.Allowed)
 	case CodeProfile:
@@ -238,5 +238,5 @@ func didYouMean(name string) string {
 		among = append(among, r.Name)
 	}
 	clean := strings.ToLower(strings.ReplaceAll(name, "-", "_"))
-	return cmp.Or(nearest.Hint(clean, among), "; `metier profile show` lists all")
+	return cmp.Or(nearest.Hint(clean, among), "; 'metier profile show' lists all")
 }

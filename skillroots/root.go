@@ -72,7 +72,7 @@ func (f Finder) Place(r *Root, set settings.Settings, workspace string, mounts [
 	}
 	if r.Bound != "" && !confine.Within(r.Bound, real) {
 		return &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.Denied, Code: "skills_root_outside",
-			Hint: "move it in, or name the folder it leads to in the configuration", Err: fmt.Errorf("it is a link that leaves %s", r.Bound)}
+			Hint: "move it in, or specify the folder it leads to in the configuration", Err: fmt.Errorf("it is a link that leaves %s", r.Bound)}
 	}
 	for _, m := range mounts {
 		src, err := confine.RealPath(m.Source)

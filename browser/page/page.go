@@ -43,7 +43,7 @@ type navigation struct {
 func Connect(ctx context.Context, endpoint string) (*Page, error) {
 	u, addr, err := loopback.Endpoint(endpoint, "http")
 	if err != nil {
-		return nil, fmt.Errorf("the endpoint of the browser must be local: %w", err)
+		return nil, fmt.Errorf("the browser endpoint must be local: %w", err)
 	}
 	client := loopback.Client(addr)
 	at, err := first(ctx, client, "http://"+addr+strings.TrimSuffix(u.Path, "/"))

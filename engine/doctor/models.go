@@ -35,7 +35,7 @@ func (d *doctor) models(ctx context.Context) {
 		}
 	}
 	if !reachable {
-		d.note("model", "set a provider's key, start Ollama, or name a model with Request.Model", "no model: only runs with a recorded script work")
+		d.note("model", "set a provider's key, start Ollama, or specify a model with Request.Model", "no model: only runs with a recorded script work")
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 func Endpoint(s string, schemes ...string) (u *url.URL, addr string, err error) {
 	u, err = url.Parse(s)
 	if err != nil || !slices.Contains(schemes, u.Scheme) || u.User != nil || u.Port() == "" {
-		return nil, "", fmt.Errorf("%q is not an address as %s://127.0.0.1:PORT", s, schemes[0])
+		return nil, "", fmt.Errorf("%q is not an address such as %s://127.0.0.1:PORT", s, schemes[0])
 	}
 	host := u.Hostname()
 	if strings.EqualFold(host, "localhost") {

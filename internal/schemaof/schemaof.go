@@ -19,7 +19,7 @@ type Schema struct {
 // the jsonschema tags. Fields without omitempty are required.
 func Struct[T any]() (*Schema, error) {
 	if t := reflect.TypeFor[T](); t.Kind() != reflect.Struct {
-		return nil, fmt.Errorf("arguments are a struct, not %s", t)
+		return nil, fmt.Errorf("the arguments must be a struct, not a %s", t)
 	}
 	s, err := jsonschema.For[T](nil)
 	if err != nil {

@@ -121,7 +121,7 @@ const maxScript = 16 << 20
 func Open(id string, o Options) (Model, error) {
 	prov, name, ok := strings.Cut(id, ":")
 	if !ok || name == "" {
-		return Model{}, metier.Errorf(metier.Invalid, "model_invalid", "write it as provider:name, for example anthropic:claude-sonnet-5", "model %q has no provider or no name", id)
+		return Model{}, metier.Errorf(metier.Invalid, "model_invalid", "for example anthropic:claude-sonnet-5", "model %q does not have the form provider:name", id)
 	}
 	if prov+":" == Scripted {
 		return openScript(name, o)
@@ -144,7 +144,7 @@ func openScript(file string, o Options) (Model, error) {
 	path := o.Path(file)
 	src, err := namedfile.Read(path, maxScript)
 	if err != nil {
-		return Model{}, metier.Errorf(metier.Invalid, "script_unreadable", "give the path of a file of recorded turns", "scripted model: %w", err)
+		return Model{}, metier.Errorf(metier.Invalid, "script_unreadable", "specify the path to a file of recorded turns", "scripted model: %w", err)
 	}
 	m, err := scripted.New(src)
 	if err != nil {
@@ -173,7 +173,7 @@ func Choose(ctx context.Context, script string, o Options, asked ...string) (Mod
 		}
 	}
 	if script == "" {
-		return Model{}, metier.Fieldf(metier.Invalid, "Request.Model", "no_model", "set a key such as ANTHROPIC_API_KEY, start Ollama, or name a model as provider:name with Request.Model (providers: "+known()+")",
+		return Model{}, metier.Fieldf(metier.Invalid, "Request.Model", "no_model", "set a key such as ANTHROPIC_API_KEY, start Ollama, or specify a model as provider:name with Request.Model (providers: "+known()+")",
 			"there is no model to ask: no provider has a key, and no Ollama answers on this machine")
 	}
 	m, err := openScript(script, o)
