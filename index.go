@@ -52,7 +52,7 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 			return nil, &Error{Op: "scan", Path: m.Root, Kind: Invalid, Code: "source_missing", Hint: "set Mount.Source", Err: fmt.Errorf("the mount %s has no source", termtext.Quote(m.Label))}
 		}
 		if labels[m.Label] {
-			return nil, &Error{Op: "scan", Path: m.Root, Kind: Invalid, Code: "label_taken", Hint: "give each root a label of its own", Err: fmt.Errorf("two roots have the label %s", termtext.Quote(m.Label))}
+			return nil, &Error{Op: "scan", Path: m.Root, Kind: Invalid, Code: "label_taken", Hint: "give each root its own label", Err: fmt.Errorf("two roots have the label %s", termtext.Quote(m.Label))}
 		}
 		labels[m.Label] = true
 		heads, err := n.list(ctx, m)

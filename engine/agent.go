@@ -85,7 +85,7 @@ func (o AgentOptions) check() error {
 	case o.Model != "" && o.Client != nil:
 		return metier.Fieldf(metier.Invalid, "AgentOptions.Model", "usage", "set one of them", "AgentOptions.Model and AgentOptions.Client cannot both be set")
 	case slices.Contains(o.Skills, ""):
-		return metier.Fieldf(metier.Invalid, "AgentOptions.Skills", "usage", "name a folder, or leave the list nil", "AgentOptions.Skills has an empty name")
+		return metier.Fieldf(metier.Invalid, "AgentOptions.Skills", "usage", "specify a folder, or leave the list nil", "AgentOptions.Skills has an empty name")
 	case len(o.Scripts) > 0 && o.Allow != nil && !slices.Contains(o.Allow, settings.ToolRunSkillScript):
 		return metier.Fieldf(metier.Invalid, "AgentOptions.Scripts", "usage", "add run_skill_script to AgentOptions.Allow", "AgentOptions.Scripts has no effect without the tool run_skill_script")
 	}

@@ -27,7 +27,7 @@ func (e *Engine) scriptSecrets(list []config.Secret) func(context.Context, metie
 				}
 				// The author of a repository chooses the names of its skills.
 				if tier := sk.Tier.Or(); tier == policy.Project || tier == policy.ThirdParty {
-					return nil, fmt.Errorf("the secret %s is declared for the skill %s by its name, which does not cover %s, a skill of tier %s; name the ID in the configuration if that one is to have it",
+					return nil, fmt.Errorf("the secret %s is declared for the skill %s by its name, which does not cover %s, a skill of tier %s; specify its ID in the configuration if that skill needs the secret",
 						c.Name, c.Skill, sk.ID, tier)
 				}
 			}

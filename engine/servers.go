@@ -63,7 +63,7 @@ func (e *Engine) mcpServers(op config.Operator, files []string, workspace string
 	from := map[string]string{}
 	for _, s := range all {
 		if other, twice := from[s.Label]; twice {
-			return nil, nil, metier.Errorf(metier.Invalid, "mcp_config", "give one of them another name", "the server %s is defined in both %s and %s", s.Label, other, s.File)
+			return nil, nil, metier.Errorf(metier.Invalid, "mcp_config", "rename one of them", "the server %s is defined in both %s and %s", s.Label, other, s.File)
 		}
 		from[s.Label] = s.File
 		s, used, err := s.Expand(func(name string) (string, bool) {

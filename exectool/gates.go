@@ -54,7 +54,7 @@ func (r *runner) ready(ctx context.Context, s *metier.Session, a Script, index f
 	anywhere := r.Exec.AnyFile()
 	clean, err := confine.Clean(a.Path)
 	if err != nil || clean != a.Path || !anywhere && !strings.HasPrefix(clean, "scripts/") {
-		return p, fail(metier.Invalid, "script_path_invalid", "a script's path is plain, relative to the skill's folder, and under scripts/", "")
+		return p, fail(metier.Invalid, "script_path_invalid", "the path must be relative to the skill's folder and begin with scripts/", "")
 	}
 	snap := s.Snapshot()
 	if len(snap.All()) == 0 {

@@ -194,7 +194,7 @@ func (r *runner) cdpRule(args []string, deny denial) error {
 	}
 	for _, v := range given {
 		if v != r.Host.Browser.Endpoint() {
-			return deny(hint, "%s does not name the endpoint of the browser session", cdpFlag)
+			return deny(hint, "%s does not specify the endpoint of the browser session", cdpFlag)
 		}
 	}
 	return nil

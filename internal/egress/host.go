@@ -149,7 +149,7 @@ func parseHosts(hosts []string, any bool) (hostRules, error) {
 		case literal.IsValid():
 			out.literals = append(out.literals, literal)
 		case wild && !strings.Contains(host, "."):
-			return out, fmt.Errorf("host %q names all of .%s: name the hosts, or allow every public one", h, host)
+			return out, fmt.Errorf("host %q covers all of .%s: list the hosts, or allow every public one", h, host)
 		case wild:
 			out.below = append(out.below, "."+host)
 		default:

@@ -188,9 +188,9 @@ func (s Server) check() error {
 	}
 	switch {
 	case !label.MatchString(s.Label):
-		return bad("", "a label has 1 to 32 of a-z, 0-9, - and _, begins with a letter or digit and does not end with _")
+		return bad("", "a server name has 1 to 32 characters (a-z, 0-9, - and _), begins with a letter or digit, and does not end with _")
 	case strings.Contains(s.Label, "__"):
-		return bad("", "a label must not contain __, which separates it from the names of its tools")
+		return bad("", "a server name must not contain __, which separates it from the names of its tools")
 	case s.Type != "" && s.Type != "stdio" && s.Type != "http":
 		return bad("type", "the types are stdio and http")
 	case s.Command == "" && s.URL == "":
@@ -227,7 +227,7 @@ func (s Server) Expand(env func(string) (string, bool)) (out Server, used bool, 
 			}
 			if p[2] == "" && err == nil {
 				e := wrong(s.File, quoted(s.Label)+"."+key, "the variable %s is not set", p[1])
-				e.(*metier.Error).Hint = "set it, or give a default: ${" + p[1] + ":-TEXT}"
+				e.(*metier.Error).Hint = "set it, or add a default: ${" + p[1] + ":-TEXT}"
 				err = e
 			}
 			return p[3]

@@ -38,8 +38,8 @@ func TestParseNamesFileAndKey(t *testing.T) {
 		`{"mcpServers":{"a":{"command":"x","env":{"K":"1","K":"2"}}}}`:       "mcpServers.a.env",
 		`{"mcpServers":{"a":{"comand":"x"}}}`:                                `unknown field "comand"`,
 		`{"mcpServers":{"A":{"command":"x"}}}`:                               "mcpServers.A",
-		`{"mcpServers":{"a__b":{"command":"x"}}}`:                            "a label must not contain __",
-		`{"mcpServers":{"":{"command":"x"}}}`:                                "a label has",
+		`{"mcpServers":{"a__b":{"command":"x"}}}`:                            "a server name must not contain __",
+		`{"mcpServers":{"":{"command":"x"}}}`:                                "a server name has",
 		`{"mcpServers":{"a":{}}}`:                                            "neither command nor url",
 		`{"mcpServers":{"a":{"command":"x","url":"http://y"}}}`:              "not both",
 		`{"mcpServers":{"a":{"url":"http://y","args":["x"]}}}`:               "are for a command",
@@ -48,7 +48,7 @@ func TestParseNamesFileAndKey(t *testing.T) {
 		`{"mcpServers":{"a":{"command":"x","args":"y"}}}`:                    "args is not a list of strings",
 		`{"mcpServers":{"a":{"command":"x","args":[1]}}}`:                    "args is not a string",
 		`{"mcpServers":{"a":{"command":"x","startTimeoutMs":-1}}}`:           "timeout",
-		`{"mcpServers":{"` + strings.Repeat("a", 33) + `":{"command":"x"}}}`: "a label has",
+		`{"mcpServers":{"` + strings.Repeat("a", 33) + `":{"command":"x"}}}`: "a server name has",
 	} {
 		_, err := host.Parse("f.json", []byte(in))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "f.json") {

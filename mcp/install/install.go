@@ -360,7 +360,7 @@ func object(b []byte) (*jsonedit.Object, error) {
 	}
 	o, err := jsonedit.Parse(b)
 	if err != nil {
-		return nil, fmt.Errorf("it is not plain JSON, so it is left alone: %w", err)
+		return nil, fmt.Errorf("it is not plain JSON, so it was not changed: %w", err)
 	}
 	return o, nil
 }

@@ -66,12 +66,12 @@ func ReadTokens(e *engine.Engine, file string) (map[string]string, error) {
 	path := e.Env.Path(file)
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, metier.Errorf(metier.Invalid, "token_file", "give a file of lines PRINCIPAL TOKEN", "the tokens cannot be read: %v", err)
+		return nil, metier.Errorf(metier.Invalid, "token_file", "specify a file of lines PRINCIPAL TOKEN", "the token file cannot be read: %v", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return nil, metier.Errorf(metier.Invalid, "token_file", "give a file of lines PRINCIPAL TOKEN", "%s is not a file", path)
+		return nil, metier.Errorf(metier.Invalid, "token_file", "specify a file of lines PRINCIPAL TOKEN", "%s is not a file", path)
 	}
 	out, whose := map[string]string{}, map[string]string{}
 	lines := bufio.NewScanner(f)
@@ -97,7 +97,7 @@ func ReadTokens(e *engine.Engine, file string) (map[string]string, error) {
 		return nil, err
 	}
 	if len(out) == 0 {
-		return nil, metier.Errorf(metier.Invalid, "token_file", "each line is PRINCIPAL TOKEN", "%s has no token", path)
+		return nil, metier.Errorf(metier.Invalid, "token_file", "each line is PRINCIPAL TOKEN", "%s contains no tokens", path)
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		e.Notify(engine.Notice{Severity: engine.Warning, Text: fmt.Sprintf("others on this machine can read or change the tokens in %s; chmod 600 keeps them out", path)})
@@ -113,7 +113,7 @@ func CheckAddress(address string, tokens bool) error {
 		return metier.Errorf(metier.Invalid, "usage", "write it as 127.0.0.1:8931", "%s is not an address with a port", address)
 	}
 	if ip := net.ParseIP(host); !tokens && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return metier.Errorf(metier.Invalid, "token_needed", "name a file of tokens, or listen on 127.0.0.1", "other machines can reach %s without a token", address)
+		return metier.Errorf(metier.Invalid, "token_needed", "specify a file of tokens, or listen on 127.0.0.1", "other machines can reach %s without a token", address)
 	}
 	return nil
 }

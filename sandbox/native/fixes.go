@@ -20,6 +20,6 @@ var fixes = map[string]string{
 	"file-descriptors": "raise the limit of open files (ulimit -n), or run fewer jobs at once",
 	"processes":        "raise the limit of processes (ulimit -u), or run fewer jobs at once",
 	"memfd":            "use a kernel of 3.17 or later with sealed memory files allowed",
-	"level":            "use a backend with a kernel of its own, such as gVisor",
+	"level":            "use a sandbox that has its own kernel, such as gVisor",
 	"executable":       "let everybody execute the program that embeds the sandbox, since the sandbox starts it again as a user of its own",
 }

@@ -34,7 +34,7 @@ func (s *Sandbox) Probe(ctx context.Context) sandbox.Report {
 		return report
 	}
 	report.Available, report.Level, report.Notes, report.Visible = true, sandbox.L2, []string{NoteMemory}, hostpaths.Existing(s.visible)
-	report.Missing = []sandbox.Missing{unavailable("level", "L3 needs a kernel of the sandbox's own", nil).Missing}
+	report.Missing = []sandbox.Missing{unavailable("level", "L3 requires a sandbox with its own kernel", nil).Missing}
 	if lacks != nil {
 		report.Notes, report.Missing = append(report.Notes, sandbox.NoteUnwatched), append(report.Missing, *lacks)
 	}

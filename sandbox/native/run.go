@@ -63,7 +63,7 @@ func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 		return sandbox.Result{}, err
 	}
 	if j.MinLevel > sandbox.L2 {
-		return sandbox.Result{}, unavailable("level", fmt.Sprintf("this is %s, the job needs %s", sandbox.L2, j.MinLevel), nil)
+		return sandbox.Result{}, unavailable("level", fmt.Sprintf("%s is required, but this sandbox provides only %s", j.MinLevel, sandbox.L2), nil)
 	}
 	return s.run(ctx, j)
 }

@@ -128,7 +128,7 @@ func (p *location) command(j sandbox.Job) (_ *exec.Cmd, done func(), err error) 
 func look(name string, env []string) (string, error) {
 	if strings.ContainsAny(name, "/"+string(filepath.Separator)) {
 		if !filepath.IsAbs(name) {
-			return "", fmt.Errorf("the program %q is a relative path: name it with its folder, or by its name alone", name)
+			return "", fmt.Errorf("the program %q is a relative path: write it with its folder, or as a name alone", name)
 		}
 		return exec.LookPath(name)
 	}

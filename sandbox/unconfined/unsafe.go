@@ -85,7 +85,7 @@ func (h *Host) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
 func unfit(j sandbox.Job) (sandbox.Missing, bool) {
 	switch {
 	case j.MinLevel > sandbox.L0:
-		return isolation(fmt.Sprintf("the job asks for %v, this is L0", j.MinLevel)), true
+		return isolation(fmt.Sprintf("%v is required, but this sandbox provides only L0", j.MinLevel)), true
 	case j.Serve != nil:
 		return sandbox.Missing{Primitive: "network", Detail: "nothing on the host keeps a program to a proxy", Fix: "choose another backend"}, true
 	}

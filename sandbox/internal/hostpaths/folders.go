@@ -24,7 +24,7 @@ func Check(p string, own ...string) error {
 		return fmt.Errorf("%q is not a clean absolute path to show in the sandbox", p)
 	}
 	if slices.Contains(lives, p) {
-		return fmt.Errorf("%s cannot be shown in the sandbox; name a folder in it", p)
+		return fmt.Errorf("%s cannot be shown in the sandbox; specify a folder in it", p)
 	}
 	for _, o := range slices.Concat(ours, own) {
 		if p == o || strings.HasPrefix(p, o+"/") {
