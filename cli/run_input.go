@@ -135,7 +135,7 @@ func (a *app) batch(mode string) (bool, error) {
 	case "batch":
 		return true, nil
 	}
-	return false, metier.Fieldf(metier.Invalid, "Request.Batch", "usage", "modes: operator, batch", "Request.Batch %q is not a mode", mode)
+	return false, metier.Fieldf(metier.Invalid, "Request.Batch", "usage", "modes: operator, batch", "%q is not a valid value for Request.Batch", mode)
 }
 
 // flagLayers returns the settings of the run file and of the flags.

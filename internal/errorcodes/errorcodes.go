@@ -81,9 +81,7 @@ var exits = map[string]string{
 	"skill_not_fixed":     "1",
 	"skill_not_written":   "1",
 	"stdin_too_large":     "2",
-	"still_disabled":      "3",
 	"terminal":            "2",
-	"tier_not_given":      "2",
 	"type_unknown":        "2",
 }
 

@@ -54,7 +54,7 @@ var configuration = []Code{
 	{"config_missing", "not_found", "METIER_CONFIG points to a file that does not exist.", "Set it to a file that exists, or unset it."},
 	{"env_invalid", "invalid", "An environment variable has an unsupported value.", "Use one of the values in the hint, or unset the variable."},
 	{"tier_unknown", "invalid", "A skills root has an unknown tier.", "Use builtin, org, project, user, or third_party."},
-	{"tier_not_given", "", "This tier cannot be assigned to the skill.", "For a third-party skill, use user or project."},
+	{"tier_not_given", "invalid", "This tier cannot be assigned to the skill.", "For a third-party skill, use user or project."},
 	{"run_file_unreadable", "invalid", "The run file could not be read.", "Specify the path to a readable run file."},
 	{"run_file_invalid", "invalid", "The run file has an invalid line.", "Fix the line that the message names."},
 	{"policy_file_unreadable", "invalid", "A policy file could not be read, so metier did not run anything.", "Specify the path to a readable policy file."},

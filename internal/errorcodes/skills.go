@@ -4,7 +4,7 @@ var skills = []Code{
 	{"skill_not_found", "not_found", "No skill has this name.", "List the names with 'metier list'."},
 	{"skill_registry_missing", "not_found", "There is no skills folder.", "Specify a skills folder."},
 	{"skill_disabled", "denied", "A user disabled the skill.", "Enable it with 'metier enable'."},
-	{"still_disabled", "", "The skill is still disabled by another file or rule.", "Change the file or rule in the message."},
+	{"still_disabled", "denied", "The skill is still disabled by another file or rule.", "Change the file or rule in the message."},
 	{"skill_denied", "denied", "One of the operator's rules denies the skill.", "Change the rule."},
 	{"skill_broken", "invalid", "The skill's SKILL.md cannot be used.", "Show the diagnostics with 'metier explain'."},
 	{"skill_invalid", "unavailable", "A skill does not pass validation.", "Fix the problems in the diagnostics."},
