@@ -137,7 +137,7 @@ func (a *app) serveHTTP(ctx context.Context, address string, access server.Acces
 		fmt.Fprintf(a.Err, "serving skills at http://%s%s\n", l.Addr(), e.path())
 	}
 	if open && !access.SameUser {
-		fmt.Fprintln(a.Err, "note: every user of this machine can connect and answer questions, because metier cannot determine on this system which user opened a connection; to let in only clients with a token, use --token-file")
+		fmt.Fprintln(a.Err, "note: every user of this machine can connect and answer questions, because this system does not report which user opened a connection; to let in only clients with a token, use --token-file")
 	}
 	for _, e := range served {
 		a.noteOmitted(e)

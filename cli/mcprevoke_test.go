@@ -16,7 +16,8 @@ func TestMCP_AsksAgainAfterRevoke(t *testing.T) {
 		if exit, out := p.metier("run", "--on-approval", "wait", "--output-mode", "batch", "--prompt", "Count.", "--model", "scripted:"+p.home+"/turns.yaml"); exit != 7 {
 			t.Fatalf("exit %d: %s", exit, out)
 		}
-		if exit, out := p.metier("runs", "approve", "latest", "--scope", "always"); exit != 0 {
+		ids, _ := p.recorded()
+		if exit, out := p.metier("runs", "approve", ids[len(ids)-1], "--scope", "always"); exit != 0 {
 			t.Fatalf("exit %d: %s", exit, out)
 		}
 	}

@@ -72,6 +72,9 @@ func (e *Engine) answerIn(ctx context.Context, folder *run.Folder, a AnswerReque
 		if err := e.stillAsked(ctx, folder, q); err != nil {
 			return q, ans, err
 		}
+		if err := folder.Unaltered(ctx); err != nil {
+			return q, ans, err
+		}
 	}
 	ans = policy.Answer{Question: q.ID, Allow: a.Allow, Scope: a.Scope, By: e.Principal(), Surface: cmp.Or(a.Surface, "engine")}
 	if err := s.Answer(ctx, q.Call, ans); err != nil {

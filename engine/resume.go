@@ -66,6 +66,9 @@ func (e *Engine) Resume(ctx context.Context, root, id string, o ResumeOptions, h
 		}
 	}()
 	restored, err := folder.Restore(ctx)
+	if err == nil {
+		err = folder.Unaltered(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}

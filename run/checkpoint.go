@@ -59,8 +59,8 @@ type Restored struct {
 }
 
 // Restore reads what a run needs to continue: the persisted registry and activations, and the
-// state. An artifact that does not match the log is an error that names the file (artifact_altered).
-// So is a missing one of these two (artifact_missing); others are written again. So is a required entry that this build does not understand
+// state. A file of these that is missing or does not match the log is an error that names the file
+// (artifact_missing, artifact_altered). So is a required entry that this build does not understand
 // (record_newer). A file that matches an earlier part of the log is accepted, and the log takes
 // precedence. A run that crashed before it wrote artifacts has none to read, which is not an error.
 func (f *Folder) Restore(ctx context.Context) (Restored, error) {
@@ -86,11 +86,6 @@ func (f *Folder) Restore(ctx context.Context) (Restored, error) {
 	j := f.judge(p.h)
 	for _, name := range []string{FileRegistry, FileActivations} {
 		if err := f.persisted(ctx, name, j); err != nil {
-			return Restored{}, err
-		}
-	}
-	if f.opt.RequireHead { // otherwise, the operator trusts the record as it is
-		if err := f.unaltered(ctx, j); err != nil {
 			return Restored{}, err
 		}
 	}
@@ -126,9 +121,18 @@ func (f *Folder) persisted(ctx context.Context, name string, j *judge) error {
 	return nil
 }
 
-// unaltered checks the artifacts that were written. The next write would replace one that another
-// program changed, and the change could not be found any more.
-func (f *Folder) unaltered(ctx context.Context, j *judge) error {
+// Unaltered returns an error if an artifact does not match the log (artifact_altered). The next write
+// would replace one that another program changed, and the change could not be found any more. A
+// record that the operator trusts as it is, and one whose artifacts were never whole, are not checked.
+func (f *Folder) Unaltered(ctx context.Context) error {
+	if !f.opt.RequireHead || f.missing(FileState) {
+		return nil
+	}
+	p, err := f.projector(ctx)
+	if err != nil {
+		return err
+	}
+	j := f.judge(p.h)
 	want, err := j.at(ctx, j.h.head.Seq)
 	if err != nil {
 		return err
