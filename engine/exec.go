@@ -108,7 +108,7 @@ func refusedScript(o metier.Observation) error {
 	r, known := refusals[o.Code()]
 	if !known {
 		r.kind = metier.Unavailable
-		if i := strings.LastIndex(text, "; "); i > 0 { // the tool's own way out
+		if i := strings.LastIndex(text, "; "); i > 0 { // the tool's own suggestion
 			text, r.hint = text[:i], text[i+2:]
 		}
 	}

@@ -64,7 +64,7 @@ func TestAllowed_OwnProcesses(t *testing.T) {
 	}
 }
 
-// The kernel says that a closed socket is root's, so nobody may send a request and close at once.
+// The kernel says that a closed socket is root's, so a client must not get in by closing at once.
 func TestAllowed_ClosedConnections(t *testing.T) {
 	t.Parallel()
 	needLinux(t)

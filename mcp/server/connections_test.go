@@ -12,7 +12,7 @@ import (
 	"metier/mcp/server"
 )
 
-// Clients without a token close each other's connections, not those of others.
+// Clients without a token close each other's connections, and no others.
 func TestLimitConnections_OfStrangers(t *testing.T) {
 	t.Parallel()
 	w := start(t, library)

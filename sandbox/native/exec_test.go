@@ -132,7 +132,7 @@ func TestExec_EndsTheJobBeforeItCanReact(t *testing.T) {
 	}
 }
 
-// A program that a job's own program starts, or one that starts what it is told to, is direct.
+// A program that a job's own program starts, or one that starts the programs in its arguments, is direct.
 func TestExec_ReportsWhoDecides(t *testing.T) {
 	t.Parallel()
 	testenv.NeedTool(t, "make", "make")
@@ -308,7 +308,7 @@ func TestExec_StartsNothingWithoutItsParent(t *testing.T) {
 		n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)
 	}
 	if err != nil || n != 1 {
-		t.Errorf("the job goes on: %v", err)
+		t.Errorf("the job continues: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(cmd.Dir, "mark")); err == nil {
 		t.Error("the program ran")

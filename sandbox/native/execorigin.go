@@ -12,9 +12,9 @@ import (
 )
 
 // origins determines which processes run programs that the job's own program started, or a program
-// that starts only what it is told to. A fork copies the addresses of a process's memory, and every
-// start of a program chooses new ones, so they identify the program that a process runs. The
-// processes themselves do not: a parent may have started another program since it forked.
+// that starts only the programs in its arguments. A fork copies the addresses of a process's memory,
+// and every start of a program chooses new ones, so they identify the program that a process runs.
+// The processes themselves do not: a parent may have started another program since it forked.
 type origins struct {
 	first   int
 	images  map[string]bool // by addresses: whether what it starts is direct
