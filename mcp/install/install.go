@@ -13,6 +13,8 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/pelletier/go-toml/v2"
+
 	"metier"
 	"metier/internal/agentdirs"
 	"metier/internal/jsonedit"
@@ -178,15 +180,18 @@ func (m Client) Installed(served Server, file, project string, inProject bool) (
 func (m Client) existing(old []byte, served Server) (entry string, same bool, err error) {
 	if m.member == "" {
 		text := tableTOML(served)
-		_, rest, found := strings.Cut("\n"+string(old), "\n[mcp_servers."+served.Name+"]\n")
-		if !found {
-			return "", false, nil
+		has, err := tableOf(old, served.Name)
+		if err != nil || has == nil {
+			return "", false, err
 		}
-		table, _, _ := strings.Cut(rest, "\n[")
-		if entry = "[mcp_servers." + served.Name + "]\n" + strings.TrimSpace(table) + "\n"; entry != text {
+		wanted, err := tableOf([]byte(text), served.Name)
+		switch {
+		case err != nil:
+			return "", false, err
+		case !reflect.DeepEqual(has, wanted):
 			return "", false, taken(served.Name)
 		}
-		return entry, true, nil
+		return text, true, nil
 	}
 	file, err := object(old)
 	if err != nil {
@@ -249,6 +254,35 @@ func tableTOML(served Server) string {
 		args = append(args, quoteTOML(x))
 	}
 	return text + fmt.Sprintf("command = %s\nargs = [%s]\n", quoteTOML(served.program()), strings.Join(args, ", "))
+}
+
+// tableOf returns the entry of a server in a TOML file, or nil.
+func tableOf(file []byte, name string) (map[string]any, error) {
+	var f struct {
+		Servers map[string]map[string]any `toml:"mcp_servers"`
+	}
+	if err := toml.Unmarshal(file, &f); err != nil {
+		return nil, fmt.Errorf("it is not valid TOML, so it was not changed: %w", err)
+	}
+	return f.Servers[name], nil
+}
+
+// withTable returns a TOML file with the entry appended, so that the comments in the file stay.
+func withTable(old []byte, served Server) ([]byte, error) {
+	switch has, err := tableOf(old, served.Name); {
+	case err != nil:
+		return nil, err
+	case has != nil:
+		return nil, taken(served.Name)
+	}
+	text := tableTOML(served)
+	if rest := strings.TrimRight(string(old), "\r\n"); rest != "" {
+		text = rest + "\n\n" + text
+	}
+	if _, err := tableOf([]byte(text), served.Name); err != nil { // such as mcp_servers = {}, which nothing can be appended to
+		return nil, errors.New("its mcp_servers is not written as tables, so nothing can be appended to it")
+	}
+	return []byte(text), nil
 }
 
 // quoteTOML is a text as a basic string of TOML: JSON's escapes are among its own.
@@ -321,16 +355,8 @@ func read(root *os.Root, name string) (old []byte, mode fs.FileMode, err error) 
 
 // merged returns the client's file with the entry added.
 func (m Client) merged(old []byte, served Server) ([]byte, error) {
-	name := served.Name
 	if m.member == "" {
-		text := tableTOML(served)
-		if strings.Contains(string(old), "[mcp_servers."+name+"]") {
-			return nil, taken(name)
-		}
-		if len(old) > 0 {
-			text = strings.TrimRight(string(old), "\n") + "\n\n" + text
-		}
-		return []byte(text), nil
+		return withTable(old, served)
 	}
 	file, err := object(old)
 	if err != nil {
@@ -345,7 +371,7 @@ func (m Client) merged(old []byte, served Server) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	servers.Set(name, entry)
+	servers.Set(served.Name, entry)
 	if raw, err = servers.MarshalJSON(); err != nil {
 		return nil, err
 	}

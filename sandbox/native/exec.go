@@ -40,9 +40,6 @@ type reply struct {
 	_     [128]byte // later kernels may read more
 }
 
-// watching is the primitive that jobs with Exec need, as package pid1 names it.
-const watching = "seccomp-notify"
-
 const (
 	continues     = 1       // SECCOMP_USER_NOTIF_FLAG_CONTINUE
 	atExecveCheck = 0x10000 // nothing starts

@@ -1,5 +1,7 @@
 package native
 
+import "metier/sandbox/native/internal/plan"
+
 // fixes are the suggested fixes, by primitive.
 var fixes = map[string]string{
 	"platform":         "use Linux on amd64 or arm64, or another backend",
@@ -9,7 +11,7 @@ var fixes = map[string]string{
 	"proc":             "the host's /proc is masked, as in containers by default: start the container with --security-opt systempaths=unconfined",
 	"landlock":         "use a kernel of 5.19 or later with landlock among its security modules (boot option lsm=landlock,…)",
 	"seccomp":          "use a kernel with CONFIG_SECCOMP_FILTER, and a container that allows seccomp",
-	"seccomp-notify":   "use a kernel of 5.19 or later, and a container that allows seccomp notifications and ptrace and does not use seccomp notifications itself; or remove deny and ask rules for commands",
+	plan.Watching:      "use a kernel of 5.19 or later, and a container that allows seccomp notifications and ptrace and does not use seccomp notifications itself; or remove deny and ask rules for commands",
 	"openat2":          "use a kernel of 5.6 or later, and a container whose seccomp profile allows openat2",
 	"open_tree":        "use a kernel of 5.12 or later, and a container whose seccomp profile allows the mount calls",
 	"move_mount":       "use a kernel of 5.12 or later, and a container whose seccomp profile allows the mount calls",

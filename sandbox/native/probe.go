@@ -10,6 +10,7 @@ import (
 
 	"metier/sandbox"
 	"metier/sandbox/internal/hostpaths"
+	"metier/sandbox/native/internal/plan"
 )
 
 // Probe builds a complete sandbox, including the listener, without a program in it. It caches only
@@ -25,7 +26,7 @@ func (s *Sandbox) Probe(ctx context.Context) sandbox.Report {
 	j := sandbox.Job{Serve: func(ln net.Listener) { _ = ln.Close() }, Exec: func(sandbox.Exec) (bool, error) { return false, nil }}
 	_, err := s.run(ctx, j)
 	var lacks *sandbox.Missing
-	if u, is := errors.AsType[*sandbox.Unavailable](err); is && u.Missing.Primitive == watching { // only jobs with Exec need it
+	if u, is := errors.AsType[*sandbox.Unavailable](err); is && u.Missing.Primitive == plan.Watching { // only jobs with Exec need it
 		j.Exec, lacks = nil, &u.Missing
 		_, err = s.run(ctx, j)
 	}

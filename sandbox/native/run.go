@@ -261,7 +261,7 @@ func (r *running) result(ctx context.Context, state *os.ProcessState) (sandbox.R
 	}
 	switch {
 	case r.execs != nil && r.execs.failed != nil:
-		return sandbox.Result{}, unavailable(watching, r.execs.failed.Error(), r.execs.failed)
+		return sandbox.Result{}, unavailable(plan.Watching, r.execs.failed.Error(), r.execs.failed)
 	case end != nil && r.limit == sandbox.LimitProgram:
 		result.CPU, result.MaxRSS, result.Limit = time.Duration(end.CPU)*time.Microsecond, int64(end.RSS)<<10, r.limit
 	case end != nil:

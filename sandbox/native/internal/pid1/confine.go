@@ -59,7 +59,7 @@ func watched(p *plan.Plan) {
 		return
 	}
 	const newListener, waitKillable = 1 << 3, 1 << 5 // signals do not repeat a call that was received
-	l := seccomp("seccomp-notify", p.Starts, newListener|waitKillable)
+	l := seccomp(plan.Watching, p.Starts, newListener|waitKillable)
 	answer(plan.Answer{Kind: plan.Watched}, syscall.UnixRights(l))
 	closefd(l)
 }

@@ -12,6 +12,9 @@ const (
 	Starter = "metier-sandbox-starter"
 )
 
+// Watching is the primitive that reports programs before they start.
+const Watching = "seccomp-notify"
+
 // File descriptors of the first process, in addition to 0, 1, and 2.
 const (
 	Control   = 3 // a socket to the parent: sends answers; EOF ends everything
