@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -50,7 +53,27 @@ func owner(local, remote netip.AddrPort) (int, error) {
 	if body[1] != established || inode == 0 || !same {
 		return 0, fmt.Errorf("the connection from %s is closed", local)
 	}
+	if err := known(uid); err != nil {
+		return 0, fmt.Errorf("which user opened the connection from %s cannot be determined: %w", local, err)
+	}
 	return int(uid), nil
+}
+
+// known returns an error if the kernel may have named the overflow user for users who have no ID in
+// this user namespace.
+func known(uid uint32) error {
+	overflow, err := os.ReadFile("/proc/sys/kernel/overflowuid")
+	if err != nil {
+		return err
+	}
+	users, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return err
+	}
+	if strings.TrimSpace(string(overflow)) != strconv.FormatUint(uint64(uid), 10) || slices.Equal(strings.Fields(string(users)), []string{"0", "0", "4294967295"}) {
+		return nil
+	}
+	return fmt.Errorf("in this user namespace, %d stands for every user without an ID", uid)
 }
 
 // socketID is the inet_diag_sockid of any socket with these addresses.
