@@ -16,12 +16,13 @@ const (
 
 // connections closes connections of an HTTP server if there are too many, so that clients who may
 // not call it cannot keep others out. It closes the oldest connection of the principal, or of the
-// address with the most.
+// address with the most; of several such addresses, the oldest one of all.
 type connections struct {
 	mu        sync.Mutex
 	open      map[net.Conn]*connection
 	groups    map[group]*list.List // of connections, the oldest first
 	strangers int                  // connections in groups that are not admitted
+	number    int                  // of the connection opened last
 }
 
 // group is a principal, or an address whose clients have not been admitted yet.
@@ -33,6 +34,7 @@ type group struct {
 type connection struct {
 	net.Conn
 	of    *connections
+	age   int // its number in the order in which connections were opened
 	in    group
 	place *list.Element // nil once it is closed
 }
@@ -60,19 +62,29 @@ func LimitConnections(s *http.Server) {
 func (c *connections) opened(conn net.Conn) *connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	one := &connection{Conn: conn, of: c}
+	c.number++
+	one := &connection{Conn: conn, of: c, age: c.number}
 	c.open[conn] = one
 	c.enter(one, group{name: network(conn.RemoteAddr())})
 	if c.strangers > mostStrangers {
-		worst := one.in
-		for g, l := range c.groups {
-			if n, most := l.Len(), c.groups[worst].Len(); !g.admitted && (n > most || n == most && g.name < worst.name) {
-				worst = g
-			}
-		}
-		c.closeOldest(worst)
+		c.closeOldest(c.largest())
 	}
 	return one
+}
+
+// largest returns the address with the most connections that are not admitted. Of several such
+// addresses, it is the one with the oldest connection, so that a new connection is never the one to
+// close while there are others.
+func (c *connections) largest() group {
+	var most group
+	size, age := 0, 0
+	for g, l := range c.groups {
+		oldest := l.Front().Value.(*connection).age
+		if !g.admitted && (l.Len() > size || l.Len() == size && oldest < age) {
+			most, size, age = g, l.Len(), oldest
+		}
+	}
+	return most
 }
 
 // admitted notes that a principal called over the connection of a request.

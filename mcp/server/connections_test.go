@@ -20,29 +20,11 @@ func TestLimitConnections_OfStrangers(t *testing.T) {
 	server.LimitConnections(h.Config)
 	h.Start()
 	t.Cleanup(h.Close)
-	dial := func(from string) net.Conn {
-		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-		c, err := d.DialContext(t.Context(), "tcp", h.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		return c
-	}
-	ask := func(c net.Conn, token string) int {
-		fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", token)
-		a, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer a.Body.Close()
-		_, _ = io.Copy(io.Discard, a.Body)
-		return a.StatusCode
-	}
+	dial := func(from string) net.Conn { return dialFrom(t, from, h) }
 	const token, unknown = "token-of-ada-1234567890", "another-token-1234567890"
 	want := func(who string, c net.Conn, token string, status int) {
 		t.Helper()
-		if got := ask(c, token); got != status {
+		if got := statusOf(t, c, token); got != status {
 			t.Errorf("%s: status %d, want %d", who, got, status)
 		}
 	}
@@ -64,4 +46,46 @@ func TestLimitConnections_OfStrangers(t *testing.T) {
 	want("the last", flood[len(flood)-1], unknown, http.StatusUnauthorized)
 	want("another address", elsewhere, unknown, http.StatusUnauthorized)
 	want("the principal's first connection", own, token, http.StatusBadRequest)
+}
+
+// A stranger with many addresses closes only older connections.
+func TestLimitConnections_OfManyAddresses(t *testing.T) {
+	t.Parallel()
+	w := start(t, library)
+	h := httptest.NewUnstartedServer(w.server.Handler(server.Access{Tokens: map[string]string{"ada": "token-of-ada-1234567890"}}))
+	server.LimitConnections(h.Config)
+	h.Start()
+	t.Cleanup(h.Close)
+	for i := range 300 {
+		dialFrom(t, fmt.Sprintf("127.9.%d.%d", i/200, 1+i%200), h)
+	}
+	for range 3 {
+		if got := statusOf(t, dialFrom(t, "127.0.0.1", h), "token-of-ada-1234567890"); got != http.StatusBadRequest {
+			t.Errorf("a principal's new connection: status %d, want %d", got, http.StatusBadRequest)
+		}
+	}
+}
+
+func dialFrom(t *testing.T, address string, h *httptest.Server) net.Conn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	c, err := d.DialContext(t.Context(), "tcp", h.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// statusOf sends a request without a message.
+func statusOf(t *testing.T, c net.Conn, token string) int {
+	t.Helper()
+	fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", token)
+	a, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	_, _ = io.Copy(io.Discard, a.Body)
+	return a.StatusCode
 }
