@@ -18,9 +18,6 @@ import (
 	"metier/policy"
 )
 
-// answerTime is how long the answer to a question is valid.
-const answerTime = 10 * time.Minute
-
 // asked is what a client returns with its user's answer: the call that was asked about, and what
 // the answer is for. It is signed, and Binds depends on the bytes that were shown, so an answer
 // cannot be moved to another call.
@@ -57,8 +54,42 @@ func (s *Server) consented(ctx context.Context, c *client, req *mcp.CallToolRequ
 	case !canAsk(req):
 		return o, &question{refusal(need.Question)}
 	}
-	state := asked{Call: call.ID, What: what(call), Binds: need.Question.Binds, By: principal(req), Expiry: s.opts.Now().Add(answerTime)}
+	state := asked{Call: call.ID, What: what(call), Binds: need.Question.Binds, By: principal(req), Expiry: s.opts.Now().Add(s.opts.Answer)}
 	return o, &question{&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"approval": form(need.Question, call.Args)}, RequestState: s.sign(state)}}
+}
+
+type askerKey struct{}
+
+// overHTTP keeps the principal of a call over HTTP, for the questions about it.
+func overHTTP(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if extra := req.GetExtra(); extra != nil && extra.Header != nil {
+			ctx = context.WithValue(ctx, askerKey{}, principal(req))
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// asking limits the forms that clients before 2026-07-28 show. Until a form is answered, its call
+// stays in memory, even if the client has closed its connection.
+func (s *Server) asking(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		by, over := ctx.Value(askerKey{}).(string)
+		if method != "elicitation/create" || !over {
+			return next(ctx, method, req)
+		}
+		if !s.questions.take(by, 1) {
+			return nil, busy("too many questions wait for an answer")
+		}
+		defer s.questions.give(by, 1)
+		ctx, done := context.WithTimeout(ctx, s.opts.Answer)
+		defer done()
+		r, err := next(ctx, method, req)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("nobody answered the question within %s; make the call again to ask again", s.opts.Answer)}
+		}
+		return r, err
+	}
 }
 
 // what returns the digest of a call's tool and arguments, independent of their order. It prevents a

@@ -5,7 +5,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -177,4 +179,40 @@ func TestAnswersCannotBeForgedOrMoved(t *testing.T) {
 	if n := len(events[event.SkillActivated](w, server.Client{Principal: "bob"})); n != 0 {
 		t.Errorf("bob has %d activations", n)
 	}
+}
+
+// A client that never answers cannot make the server keep any number of calls, or one for ever.
+func TestQuestionsThatNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	shown, answer := make(chan struct{}), make(chan struct{})
+	load := func(wait time.Duration) func() error {
+		w := start(t, library, asking, func(w *fixture) {
+			w.options = func(o *server.Options) { o.Answer = wait }
+		})
+		c := w.over(w.http(server.Access{}), "", older, &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			shown <- struct{}{}
+			<-answer
+			return nil, errors.New("no")
+		}})
+		return func() error {
+			_, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "load_skill", Arguments: map[string]any{"name": "guide"}})
+			return err
+		}
+	}
+	var open sync.WaitGroup
+	call := load(0)
+	for range 8 {
+		open.Go(func() { _ = call() })
+		<-shown
+	}
+	if err := call(); err == nil || !strings.Contains(err.Error(), "too_many_calls") {
+		t.Errorf("the ninth question: %v", err)
+	}
+	brief := load(time.Millisecond)
+	go func() { <-shown }()
+	if err := brief(); err == nil || !strings.Contains(err.Error(), "nobody answered the question within 1ms") {
+		t.Errorf("a question without an answer: %v", err)
+	}
+	close(answer)
+	open.Wait()
 }

@@ -68,6 +68,8 @@ type Options struct {
 	// outside of sessions. The embedder alone controls access to them. It must not reuse the names
 	// of skills or their tools.
 	Extend func(*mcp.Server) error
+	// Answer is how long a question to the user of a client waits for its answer; 0: 10 minutes.
+	Answer time.Duration
 	// Resume is how many bytes of HTTP responses are kept for clients before 2026-07-28 whose
 	// connection was lost, so that they can request the rest. 0 disables it.
 	Resume int
@@ -87,6 +89,9 @@ func (o *Options) fill() {
 	}
 	if o.Body <= 0 {
 		o.Body = time.Minute
+	}
+	if o.Answer <= 0 {
+		o.Answer = 10 * time.Minute
 	}
 	if o.Progress <= 0 {
 		o.Progress = time.Second
@@ -147,13 +152,14 @@ type Server struct {
 
 	requests                     requests
 	content, programs, listeners room
+	questions                    room // forms that clients before 2026-07-28 show
 }
 
 // New creates a server. It lists and hashes the skills once.
 func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 	s := &Server{backend: b, clients: map[Client]*client{}, closing: make(chan struct{}, 2),
 		content: room{most: mostContent, ofOne: contentOfOne}, programs: room{most: mostPrograms, ofOne: programsOfOne},
-		listeners: room{most: mostListeners, ofOne: listenersOfOne}}
+		listeners: room{most: mostListeners, ofOne: listenersOfOne}, questions: room{most: mostQuestions, ofOne: questionsOfOne}}
 	if o != nil {
 		s.opts = *o
 	}
@@ -169,7 +175,8 @@ func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 		s.opts.Protocol(po)
 	}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "metier", Title: "Agent Skills by metier", Version: s.opts.Version}, po)
-	s.mcp.AddReceivingMiddleware(addressed, s.enters, s.listening, s.answered, s.fitted)
+	s.mcp.AddReceivingMiddleware(addressed, s.enters, s.listening, s.answered, s.fitted, overHTTP)
+	s.mcp.AddSendingMiddleware(s.asking)
 	if err := s.extend(); err != nil {
 		return nil, err
 	}

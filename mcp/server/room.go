@@ -22,6 +22,8 @@ const (
 	programsOfOne  = 8
 	mostListeners  = mostSessions // requests that stay open for news
 	listenersOfOne = mostListeners / 2
+	mostQuestions  = 64 // forms that wait for their answer, each with the call that needs it
+	questionsOfOne = 8
 	mostContent    = 64 << 20 // bytes of answers, until they are written
 	contentOfOne   = 32 << 20
 	answerPart     = 1 << 20          // bytes of an answer that a client has to take within Options.Body
