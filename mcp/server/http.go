@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -43,8 +42,8 @@ const (
 	mostBody    = 4 << 20  // bytes of a request
 	mostValues  = 250_000  // in a request
 	mostBatch   = 32       // messages in a request
-	mostOpening = 16 << 10 // bytes of a request that opens a session, which keeps it
-	openValues  = 1000     // in such a request
+	mostKept    = 16 << 10 // bytes of what a session can keep of one message
+	keptValues  = 1000     // JSON values in it
 	largeBody   = 64 << 10 // a request with more is large
 	idleSession = 30 * time.Minute
 )
@@ -153,34 +152,9 @@ func isStateless(r *http.Request) bool {
 	return r.Header.Get("Mcp-Session-Id") == "" && r.Header.Get("Mcp-Protocol-Version") >= stateless
 }
 
-// tooLong returns why a body that opens a session cannot be kept, or "".
-func tooLong(body []byte) string {
-	opening := intake.Guard{Many: openValues}
-	if len(body) > mostOpening || opening.See(body) != nil {
-		return fmt.Sprintf("a request that opens a session has at most %d bytes and %d JSON values", mostOpening, openValues)
-	}
-	return ""
-}
-
-// batched reports whether a body is a list of more than mostBatch messages, which would be handled
-// at the same time.
-func batched(body []byte) bool {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
-		return false
-	}
-	var message json.RawMessage
-	for n := 0; dec.More() && dec.Decode(&message) == nil; n++ {
-		if n == mostBatch {
-			return true
-		}
-	}
-	return false
-}
-
-// bounded rejects a large request while too many others are active, one that opens a session and is
-// large, and a batch of too many messages. It also reports bodies that are nested too deeply or have too many values, for which
-// the library's error would be vague.
+// bounded rejects a large request while too many others are active, one of which a session would
+// keep too much, and a batch of too many messages. It also reports bodies that are nested too deeply
+// or have too many values, for which the library's error would be vague.
 func bounded(next http.Handler) http.Handler {
 	l := &room{most: mostLarge, ofOne: mostOfOne}
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -190,8 +164,8 @@ func bounded(next http.Handler) http.Handler {
 				http.Error(w, err.Error(), http.StatusBadRequest)
 				return
 			}
-			if r.Header.Get("Mcp-Session-Id") == "" && !isStateless(r) {
-				if why := tooLong(b); why != "" {
+			if !isStateless(r) {
+				if why := keptTooMuch(b, r.Header.Get("Mcp-Session-Id") == ""); why != "" {
 					http.Error(w, why, http.StatusRequestEntityTooLarge)
 					return
 				}

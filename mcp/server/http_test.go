@@ -115,3 +115,63 @@ func TestHandler_RefusesDeepAndWideRequests(t *testing.T) {
 		}
 	}
 }
+
+// A session keeps some messages as long as it lasts.
+func TestHandler_RefusesWhatSessionsWouldKeep(t *testing.T) {
+	t.Parallel()
+	w := start(t, library)
+	h := w.http(server.Access{})
+	session := ""
+	post := func(body string) string {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		r.Header.Set("Mcp-Session-Id", session)
+		a, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		b, err := io.ReadAll(a.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id := a.Header.Get("Mcp-Session-Id"); id != "" {
+			session = id
+		}
+		if a.StatusCode == http.StatusRequestEntityTooLarge {
+			return strings.TrimSpace(string(b))
+		}
+		return a.Status
+	}
+	if got := post(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`); got != "200 OK" {
+		t.Fatal(got)
+	}
+	message := func(method, params string) string {
+		return `{"jsonrpc":"2.0","id":2,"method":"` + method + `","params":` + params + `}`
+	}
+	long, wide := `"`+strings.Repeat("x", 20_000)+`"`, "[{}"+strings.Repeat(",{}", 2000)+"]"
+	const other, meta, twice = "a message other than tools/call and prompts/get has at most 16384 bytes and 1000 JSON values",
+		"the _meta of a message has at most 16384 bytes and 1000 JSON values", "a message has the same member twice, or a method that is not text"
+	for body, want := range map[string]string{
+		message("notifications/initialized", `{"_meta":{"x":`+long+`}}`):                                     other,
+		message("notifications/initialized", `{"_meta":{"x":`+wide+`}}`):                                     other,
+		"[" + message("ping", "{}") + "," + message("notifications/initialized", `{"_meta":`+wide+`}`) + "]": other,
+		message("initialize", `{"clientInfo":{"name":`+long+`}}`):                                            other,
+		message("logging/setLevel", `{"level":`+long+`}`):                                                    other,
+		message("tools/call", `{"name":"load_skill","_meta":{"x":`+long+`}}`):                                meta,
+		message("tools/call", `{"name":"load_skill","_\u006deta":{"x":`+wide+`}}`):                           meta,
+		message("tools/call", `{"_meta":{},"_meta":{"x":`+wide+`}}`):                                         twice,
+		`{"Method":"tools/call",` + message("notifications/initialized", `{"x":`+long+`}`)[1:]:               twice,
+		message("tools/call", `{"name":"unknown","arguments":{"x":`+long+`}}`):                               "200 OK",
+		message("prompts/get", `{"name":"unknown","arguments":{"x":`+long+`}}`):                              "200 OK",
+		message("ping", `{}`): "200 OK",
+	} {
+		if diff := cmp.Diff(want, post(body)); diff != "" {
+			t.Errorf("%.60s… (-want +got):\n%s", body, diff)
+		}
+	}
+}
