@@ -146,6 +146,7 @@ type Server struct {
 	mu      sync.Mutex // guards clients
 	clients map[Client]*client
 	closing chan struct{} // limits concurrent closing to two sessions
+	getting chan struct{} // limits skills/get to one at a time, so that other requests are answered meanwhile
 
 	sessions sessions
 	written  written
@@ -157,7 +158,7 @@ type Server struct {
 
 // New creates a server. It lists and hashes the skills once.
 func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
-	s := &Server{backend: b, clients: map[Client]*client{}, closing: make(chan struct{}, 2),
+	s := &Server{backend: b, clients: map[Client]*client{}, closing: make(chan struct{}, 2), getting: make(chan struct{}, 1),
 		content: room{most: mostContent, ofOne: contentOfOne}, programs: room{most: mostPrograms, ofOne: programsOfOne},
 		listeners: room{most: mostListeners, ofOne: listenersOfOne}, questions: room{most: mostQuestions, ofOne: questionsOfOne}}
 	if o != nil {

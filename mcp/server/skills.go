@@ -99,6 +99,12 @@ func (s *Server) getSkill(ctx context.Context, ss *mcp.ServerSession, p *extPara
 	if !ok || below(v.folder, file) != v.main {
 		return nil, invalid("there is no skill at %s", p.URI)
 	}
+	select { // each reads and hashes a whole skill
+	case s.getting <- struct{}{}:
+		defer func() { <-s.getting }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	now, err := s.checks.held(ctx, x.snapshot, v.skill, x.denied)
 	switch {
 	case err != nil:
