@@ -88,6 +88,7 @@ var homes = []struct{ module, pkgs, why string }{
 	{"golang.org/x/sys", "internal/confine internal/peeruser internal/typeahead sandbox/native sandbox/quarantine sandbox/unconfined sandbox/internal/signals", "system calls are behind few doors: files, who connects, what was typed, and what programs run in"},
 	{"github.com/fsnotify/fsnotify", "sandbox/quarantine", "only paths that no mount can protect are watched"},
 	{"mvdan.cc/sh/v3", "internal/shell", "what a shell text does is read in one place, and what is not understood matches no rule"},
+	{"github.com/pelletier/go-toml/v2", "mcp/install", "a client's file is read as the client reads it"},
 	{"golang.org/x/text", "internal/nfkc", "a name is spelled the same way wherever it is compared"},
 	{"golang.org/x/net", "internal/pagetext", "pages of strangers are parsed in one place, which is fuzzed"},
 	{"go.opentelemetry.io", "telemetry", "a run is the same whether anybody watches it or not"},

@@ -34,14 +34,10 @@ var errProgram = errors.New("a rule refuses the program")
 
 // exec is sandbox.Job.Exec.
 func (w *watched) exec(x sandbox.Exec) (passes bool, err error) {
-	lines, interpreters := shell.Lines(x.Lines), slices.Clone(x.Interpreters)
-	if x.Cut {
-		for i, l := range lines {
-			lines[i] = append(slices.Clone(l), policy.Dynamic)
-		}
-		for i, l := range interpreters {
-			interpreters[i] = append(slices.Clone(l), policy.Dynamic)
-		}
+	lines := described(x, x.Lines)
+	var interpreters [][]string
+	for _, l := range x.Interpreters {
+		interpreters = append(interpreters, described(x, [][]string{l})...)
 	}
 	if d := w.check(policy.Started{Lines: lines, Interpreters: interpreters, Direct: x.Direct}); !d.Allowed() {
 		w.program, w.why = "a program whose arguments cannot be read", d
@@ -51,6 +47,29 @@ func (w *watched) exec(x sandbox.Exec) (passes bool, err error) {
 		return false, errProgram
 	}
 	return len(x.Interpreters) == 0 && slices.ContainsFunc(x.Lines, shell.Passes), nil // a script decides itself
+}
+
+// described returns the command lines of a program, and of those that it contains, loads, or runs as a
+// script, by their arguments and by the files that these lead to.
+func described(x sandbox.Exec, names [][]string) [][]string {
+	lines := shell.Lines(names)
+	for _, l := range lines[len(names):] {
+		if x.File == nil || slices.ContainsFunc(names, func(n []string) bool { return len(n) > 0 && n[0] == l[0] }) {
+			continue
+		}
+		switch file, err := x.File(l[0]); {
+		case err != nil:
+			lines = append(lines, []string{policy.Dynamic})
+		case file != "" && file != l[0]:
+			lines = append(lines, append([]string{file}, l[1:]...))
+		}
+	}
+	if x.Cut {
+		for i, l := range lines {
+			lines[i] = append(slices.Clone(l), policy.Dynamic)
+		}
+	}
+	return lines
 }
 
 // named names a program in an error: by the path that was called and, if that differs, by its file.

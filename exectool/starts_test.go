@@ -2,10 +2,8 @@ package exectool_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -163,21 +161,15 @@ func TestBash_WithoutWatching(t *testing.T) {
 }
 
 // watched runs a text as if its analysis had found nothing, and returns the refused program.
-func watched(t *testing.T, box sandbox.Sandbox, g *policy.Grants, r policy.Request, j sandbox.Job) (refused [][]string, res sandbox.Result) {
+func watched(t *testing.T, box sandbox.Sandbox, g *policy.Grants, r policy.Request, j sandbox.Job) (string, sandbox.Result) {
 	t.Helper()
-	j.Exec = func(x sandbox.Exec) (bool, error) {
-		if d := policy.DecideStart(g, r, policy.Started{Lines: shell.Lines(x.Lines), Interpreters: x.Interpreters, Direct: x.Direct}); !d.Allowed() {
-			refused = x.Lines
-			return false, errors.New(d.Reason)
-		}
-		return len(x.Interpreters) == 0 && slices.ContainsFunc(x.Lines, shell.Passes), nil
-	}
-	j.Limits = sandbox.Limits{Wall: 2 * time.Second, Memory: 1 << 30, Processes: 200}
+	exec, refused := exectool.Watch(func(s policy.Started) policy.Decision { return policy.DecideStart(g, r, s) })
+	j.Exec, j.Limits = exec, sandbox.Limits{Wall: 2 * time.Second, Memory: 1 << 30, Processes: 200}
 	res, err := box.Run(t.Context(), j)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return refused, res
+	return refused(), res
 }
 
 func grantsOf(rules ...policy.Rule) *policy.Grants {
@@ -208,7 +200,7 @@ func TestStarts_StopWhatTextsHide(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(dir, "mark")); err == nil && effect == policy.RuleDeny {
 				t.Errorf("%s: the program ran: %s%s", text, res.Stdout, res.Stderr)
 			}
-			if refused != nil {
+			if refused != "" {
 				stopped++
 			} else if i < 4 {
 				t.Errorf("%s: %s: not refused", effect, text)
@@ -218,6 +210,47 @@ func TestStarts_StopWhatTextsHide(t *testing.T) {
 	}
 	if stopped < 10 {
 		t.Errorf("only %d were stopped", stopped)
+	}
+}
+
+// A rule stops a program that another one loads, contains, or runs as a script, whatever it is called.
+func TestStarts_StopWhatOthersRun(t *testing.T) {
+	t.Parallel()
+	box := nativeBox(t)
+	loaders, err := filepath.Glob("/lib*/ld-linux-*.so.*")
+	if err != nil || len(loaders) == 0 {
+		t.Fatalf("no loader of the C library: %v", err)
+	}
+	options := strings.Repeat("-P ", 40)
+	r := policy.Request{Tool: "bash", Effect: policy.SideEffect, Actor: policy.ByModel, Level: "L2", Commands: [][]string{{"ls"}}, Starts: [][]string{{"ls"}}}
+	for text, rule := range map[string]string{
+		"ln -s /usr/bin/touch x; LOADER ./x mark":                                                          "touch",
+		"ln -s /usr/bin/touch x; exec 3<x; LOADER /proc/self/fd/3 mark":                                    "touch",
+		"LOADER --library-path /usr/bin touch mark":                                                        "touch",
+		"ln -s /usr/bin/touch x; LOADER --library-path . x mark":                                           "touch",
+		"printf '#!LOADER /usr/bin/touch\\n' > x; chmod +x x; ./x mark":                                    "touch",
+		"ln -s /usr/bin/touch y; printf '#!LOADER ./y\\n' > x; chmod +x x; ./x":                            "touch",
+		"printf ': > mark\\n' > deploy.sh; ln -s deploy.sh d; bash d":                                      "deploy.sh",
+		"printf ': > mark\\n' > deploy.sh; ln -s deploy.sh d; printf '#!/bin/bash\\n' > x; sh -- ./d":      "deploy.sh",
+		"printf 'all:\\n\\tgit " + options + "init -q mark\\n' > Makefile; make -s":                        "git init",
+		"printf 'all:\\n\\tgit " + options + "-c a.b=c init -q mark\\n' > Makefile; make -s":               "git init",
+		"mkdir d; ln -s /usr/bin/touch x; cd d; rmdir ../d; ../x /workspace/mark":                          "touch",
+		"mkdir -p d/e; ln -s /usr/bin/touch d/e/x; cd d/e; chmod 0 ..; ./x /workspace/mark; chmod 755 ..":  "touch",
+		"mkdir -p /tmp/d/e; ln -s /usr/bin/touch /tmp/d/e/x; cd /tmp/d/e; chmod 0 ..; ./x /workspace/mark": "touch",
+	} {
+		dir, err := filepath.EvalSymlinks(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = strings.ReplaceAll(text, "LOADER", loaders[0])
+		refused, res := watched(t, box, grantsOf(policy.Rule{Effect: policy.RuleDeny, Pattern: "Bash(" + rule + ":*)"}), r, sandbox.Job{
+			Argv: []string{"bash", "--noprofile", "--norc", "-c", text}, Env: []string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LC_ALL=C.UTF-8"}, Workspace: &sandbox.Workspace{Host: dir, Writable: true}})
+		if refused == "" {
+			t.Errorf("%s: nothing was refused: %s%s", text, res.Stdout, res.Stderr)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "mark")); err == nil {
+			t.Errorf("%s: the program ran", text)
+		}
 	}
 }
 
@@ -241,8 +274,8 @@ func TestStarts_AllowOrdinaryCommands(t *testing.T) {
 		}
 		ran++
 		refused, _ := watched(t, box, g, r, sandbox.Job{Argv: []string{"bash", "--noprofile", "--norc", "-c", "git init -q; echo x > f; echo y > f.txt; " + text}, Env: []string{"PATH=/usr/bin:/bin", "HOME=/tmp"}})
-		if refused != nil {
-			t.Errorf("%s: %q", text, refused)
+		if refused != "" {
+			t.Errorf("%s: %s", text, refused)
 		}
 	}
 	if ran < 20 {

@@ -13,6 +13,9 @@ type Exec struct {
 	// Direct reports that the job's own program started it, or a process for which the function
 	// returned true, and not another program.
 	Direct bool
+	// File returns the file that a path leads to for the process, or "" if there is none. It may only
+	// be called while the program waits.
+	File func(path string) (string, error)
 }
 
 // Limits of Exec.

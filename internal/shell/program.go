@@ -16,14 +16,13 @@ func Lines(names [][]string) [][]string {
 			continue
 		}
 		s := newStarter()
-		s.subcommands(plain(argv[:min(len(argv), maxOptions)]))
+		if !s.subcommands(plain(argv), maxOptions) {
+			s.starts([]string{argv[0], Dynamic})
+		}
 		out = append(out, s.out...)
 		base := path.Base(argv[0])
-		if i == 0 && multiple[base] && len(argv) > 1 { // otherwise, the name chooses one
-			out = append(out, argv[1:])
-			if _, name, is := strings.Cut(argv[1], "="); is {
-				out = append(out, append([]string{name}, argv[2:]...))
-			}
+		if i == 0 {
+			out = append(out, contained(names)...)
 		}
 		if loads(base) {
 			out = append(out, loaded(argv)...)
@@ -43,6 +42,9 @@ func loaded(argv []string) (out [][]string) {
 			continue
 		}
 		out = append(out, argv[i:])
+		if !strings.Contains(argv[i], "/") {
+			out = append(out, []string{Dynamic}) // a file in the path of the libraries
+		}
 		if !strings.HasPrefix(argv[i-1], "-") || i == 1 {
 			break
 		}
@@ -50,16 +52,44 @@ func loaded(argv []string) (out [][]string) {
 	return out
 }
 
+// contained returns the programs that a program with others may run: the one in its first argument,
+// unless its own name chooses one.
+func contained(names [][]string) (out [][]string) {
+	called := names[0]
+	base := func() string { return strings.TrimPrefix(path.Base(called[0]), "-") }
+	for len(called) > 1 && (strings.HasPrefix(base(), "busybox") || strings.HasPrefix(base(), "toybox")) {
+		called = called[1:]
+		out = append(out, called)
+	}
+	name := base()
+	if len(called) < 2 || coreutils[name] || !slices.ContainsFunc(names, func(l []string) bool { return strings.Contains(path.Base(l[0]), "coreutils") }) {
+		return out
+	}
+	if last := name[1+strings.LastIndexAny(name, "-_. "):]; coreutils[last] { // such as uu-touch
+		out = append(out, append([]string{last}, called[1:]...))
+	}
+	out = append(out, called[1:])
+	if _, chosen, is := strings.Cut(called[1], "="); is {
+		out = append(out, append([]string{chosen}, called[2:]...))
+	}
+	return out
+}
+
 // maxOptions is the maximum number of words before a subcommand.
 const maxOptions = 32
 
-// multiple are programs that contain others, which the name or the first argument chooses.
-var multiple = set("busybox toybox coreutils")
+// coreutils are the programs that coreutils contains.
+var coreutils = set(`[ arch b2sum base32 base64 basename basenc cat chcon chgrp chmod chown chroot cksum comm cp csplit cut
+	date dd df dir dircolors dirname du echo env expand expr factor false fmt fold groups head hostid hostname id install join
+	kill link ln logname ls md5sum mkdir mkfifo mknod mktemp more mv nice nl nohup nproc numfmt od paste pathchk pinky pr printenv
+	printf ptx pwd readlink realpath rm rmdir runcon seq sha1sum sha224sum sha256sum sha384sum sha512sum shred shuf sleep sort
+	split stat stdbuf stty sum sync tac tail tee test timeout touch tr true truncate tsort tty uname unexpand uniq unlink uptime
+	users vdir wc who whoami yes`)
 
 // loads reports whether a program is a loader of the C library, which runs the program in its
 // arguments without starting it.
 func loads(base string) bool {
-	return strings.HasPrefix(base, "ld-") || strings.HasPrefix(base, "ld.so") || strings.HasPrefix(base, "ld64.so")
+	return strings.HasPrefix(base, "ld-") || strings.HasPrefix(base, "ld.so") || strings.HasPrefix(base, "ld64.so") || strings.HasPrefix(base, "libc.musl-")
 }
 
 // others are programs that start the program in their arguments and are not in wrappers.

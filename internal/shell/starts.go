@@ -393,7 +393,7 @@ func (s *starter) command(words []word, fed bool) {
 		s.found[name] = true
 	}
 	s.spreads(base, fed)
-	s.subcommands(words)
+	s.subcommands(words, len(words))
 	g, wraps := wrappers[base]
 	_, decides := own[base]
 	_, helps := helped[base]

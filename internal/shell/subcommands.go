@@ -52,26 +52,34 @@ var before = map[string]globals{
 }
 
 // subcommands adds the command of a program with subcommands as it is without the options before the
-// subcommand, with and without a value of each: git -C dir push is git push.
-func (s *starter) subcommands(words []word) {
+// subcommand, with and without a value of each: git -C dir push is git push. It looks at most words
+// before the subcommand, and reports whether that was enough.
+func (s *starter) subcommands(words []word, most int) bool {
 	base := path.Base(words[0].text)
 	if sub, is := strings.CutPrefix(base, "git-"); is {
 		s.starts(append([]string{"git", sub}, texts(words[1:])...))
 	}
 	if _, wraps := wrappers[base]; wraps {
-		return
+		return true
 	}
 	value := false // the word may be the value of the option before it
-	for i := 1; i < len(words) && s.spends(words[i:]); i++ {
+	for i := 1; i < len(words); i++ {
+		if i == most {
+			return false
+		}
+		if !s.spends(words[i:]) {
+			return true // it adds an unknown command
+		}
 		option := strings.HasPrefix(words[i].text, "-") || strings.HasPrefix(words[i].text, "+") // cargo +nightly
 		if !option && !value {
-			return
+			return true
 		}
 		for j := i + 1; option && j <= min(i+2, len(words)-1); j++ {
 			s.starts(append([]string{base}, texts(words[j:])...))
 		}
 		value = option
 	}
+	return true
 }
 
 // decides handles a program that decides itself what it starts.

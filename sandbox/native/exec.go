@@ -302,6 +302,11 @@ func (e *execs) read(c call) (x sandbox.Exec, err error) {
 	if err := e.files.open(e.first); err != nil {
 		return x, err
 	}
+	x.File = func(name string) (string, error) {
+		f, err := e.files.find(call{tid: c.tid, at: unix.AT_FDCWD}, name)
+		f.close()
+		return f.name, err
+	}
 	f, err := e.files.find(c, path)
 	if err != nil {
 		return x, err

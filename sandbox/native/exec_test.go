@@ -92,6 +92,8 @@ func TestExec_RefusesProgramsHoweverTheyStart(t *testing.T) {
 		"./named", "./through", "cp named x; ./x", "ln -s /usr/bin/touch x; printf '#!/workspace/x\\n' > y; chmod +x y; ./y",
 		"exec 3</usr/bin/touch; /dev/fd/3 mark", "exec 3</usr/bin/touch; /proc/self/fd/3 mark", "exec 3</usr/bin/touch; ln -s /proc/self/fd/3 x; ./x mark",
 		"exec 3</usr/bin/touch; ln -s /proc/self/fd d; d/3 mark", "exec 3</usr/bin; cd /tmp; /proc/self/fd/3/touch /workspace/mark",
+		"ln -s /usr/bin/touch x; mkdir d; cd d; rmdir ../d; ../x /workspace/mark", "mkdir -p /tmp/a/b; cd /tmp/a/b; ln -s /usr/bin/touch x; chmod 0 ..; ./x /workspace/mark",
+		"ln -s /usr/bin/touch x; ln -s ../../../../workspace/x y; exec 3<.; cd /; /dev/fd/3/y /workspace/mark", "ln -s /proc/self/fd/9/touch x; exec 9</usr/bin; ./x mark",
 		// Other calls.
 		python("import subprocess; subprocess.run(['touch','mark'])"), python("import os; os.waitpid(os.posix_spawnp('touch',['touch','mark'],os.environ),0)"),
 		python("import os; os.execve(os.open('/usr/bin/touch',os.O_RDONLY),['other','mark'],os.environ)"),
@@ -164,7 +166,9 @@ func TestExec_ReportsCommandLines(t *testing.T) {
 		"./script x":               `["./script" "x"] ["/workspace/script" "x"] ["/bin/sh" "./script" "x"]`,
 		"exec -a '' /usr/bin/true": `["" ] ["/usr/bin/true"]`,
 		"mkdir d; cd d; ../script": `["../script"] ["/workspace/script"] ["/bin/sh" "../script"]`,
-		"printf '#! /usr/bin/env  a b\\n' > x; chmod +x x; ./x y": `["./x" "y"] ["/workspace/x" "y"] ["/usr/bin/env" "a b" "./x" "y"]`,
+		// The kernel ends a line that is longer than 255 bytes.
+		"printf '#!/usr/bin/true %240s' commitX > x; chmod +x x; ./x": `["./x"] ["/workspace/x"] ["/usr/bin/true" "commit" "./x"]`,
+		"printf '#! /usr/bin/env  a b\\n' > x; chmod +x x; ./x y":     `["./x" "y"] ["/workspace/x" "y"] ["/usr/bin/env" "a b" "./x" "y"]`,
 	} {
 		var got string
 		j := bash(t, text)

@@ -6,7 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,7 +14,11 @@ import (
 )
 
 // root finds files in the root of a sandbox.
-type root struct{ fd int }
+type root struct {
+	fd   int
+	top  unix.Stat_t
+	proc uint64 // device of its /proc, or 0
+}
 
 // file is a file of a sandbox. The zero file, with the descriptor -1, does not exist.
 type file struct {
@@ -31,11 +35,26 @@ func (f *file) close() {
 }
 
 // open opens the root, once it is complete.
-func (r *root) open(first int) (err error) {
-	if r.fd < 0 {
-		r.fd, err = unix.Open("/proc/"+strconv.Itoa(first)+"/root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+func (r *root) open(first int) error {
+	if r.fd >= 0 {
+		return nil
 	}
-	return err
+	fd, err := unix.Open("/proc/"+strconv.Itoa(first)+"/root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	var proc unix.Stat_t
+	switch err := unix.Fstatat(fd, "proc", &proc, unix.AT_SYMLINK_NOFOLLOW); {
+	case err == nil:
+		r.proc = proc.Dev
+	case !errors.Is(err, unix.ENOENT):
+		return errors.Join(err, unix.Close(fd))
+	}
+	if err := unix.Fstat(fd, &r.top); err != nil {
+		return errors.Join(err, unix.Close(fd))
+	}
+	r.fd = fd
+	return nil
 }
 
 func (r *root) close() {
@@ -48,11 +67,14 @@ func (r *root) close() {
 var errHidden = errors.New("the file cannot be determined")
 
 // find finds the file that a process would start by a path. A file that does not exist is no error.
+// One in a folder that is closed to metier is, because the process may be allowed to enter it.
 func (r *root) find(c call, name string) (f file, err error) {
 	fd, err := r.lookup(c, name)
 	switch {
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EACCES):
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENAMETOOLONG):
 		return file{fd: -1}, nil
+	case errors.Is(err, unix.EACCES):
+		return file{fd: -1}, errHidden
 	case err != nil:
 		return file{fd: -1}, err
 	}
@@ -81,39 +103,145 @@ func (r *root) find(c call, name string) (f file, err error) {
 
 func opened(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
+// lookup opens the file at a path. A relative path starts in the folder itself, which may have no path
+// any more.
 func (r *root) lookup(c call, name string) (int, error) {
-	proc := "/proc/" + strconv.Itoa(c.tid)
-	folder := proc + "/cwd"
-	if c.at != unix.AT_FDCWD {
-		folder = proc + "/fd/" + strconv.Itoa(int(c.at))
+	folder := "/proc/" + strconv.Itoa(c.tid)
+	if c.at == unix.AT_FDCWD {
+		folder += "/cwd"
+	} else {
+		folder += "/fd/" + strconv.Itoa(int(c.at))
 	}
 	switch {
 	case name == "" && !c.empty:
 		return -1, unix.ENOENT
 	case name == "":
 		return direct(folder)
-	case name[0] != '/':
-		at, err := os.Readlink(folder)
+	case name[0] == '/':
+		at, err := r.start()
 		if err != nil {
-			return -1, linked(err)
+			return -1, err
 		}
-		name = at + "/" + name
+		return r.walk(c.tid, at, name)
 	}
-	if link, is := own(name); is && link == "" {
-		return -1, errHidden
-	} else if is {
-		return direct(proc + link)
+	at, err := direct(folder)
+	if err != nil {
+		return -1, err
 	}
-	fd, err := r.resolve(name, 0)
+	return r.walk(c.tid, at, name)
+}
+
+// start opens the root again.
+func (r *root) start() (int, error) {
+	return unix.Openat(r.fd, ".", unix.O_PATH|unix.O_CLOEXEC, 0)
+}
+
+// mostLinks is the maximum number of links in a path, as the kernel's.
+const mostLinks = 40
+
+// walk follows a path as a process would. It reads links itself, because absolute ones lead to the
+// root of the sandbox, and those in /proc depend on the process.
+type walk struct {
+	root  *root
+	tid   int
+	at    int // descriptor of a folder or, at the end, a file
+	parts []string
+	links int
+}
+
+// walk opens a path in a folder, which it closes.
+func (r *root) walk(tid, at int, name string) (int, error) {
+	w := walk{root: r, tid: tid, at: at, parts: strings.Split(name, "/")}
+	for len(w.parts) > 0 {
+		if err := w.step(); err != nil {
+			_ = unix.Close(w.at)
+			return -1, err
+		}
+	}
+	return w.at, nil
+}
+
+func (w *walk) step() error {
+	var here, there unix.Stat_t
+	if err := unix.Fstat(w.at, &here); err != nil {
+		return err
+	}
+	part := w.parts[0]
+	w.parts = w.parts[1:]
 	switch {
+	case here.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return unix.ENOTDIR
+	case part == "", part == ".", part == ".." && here.Dev == w.root.top.Dev && here.Ino == w.root.top.Ino:
+		return nil
+	case here.Dev == w.root.proc:
+		return errHidden // a process has opened a folder there
+	}
+	next, err := unix.Openat(w.at, part, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	err = unix.Fstat(next, &there)
+	switch {
+	case err == nil && there.Dev == w.root.proc:
+		err = w.ofProcess()
+	case err == nil && there.Mode&unix.S_IFMT == unix.S_IFLNK:
+		err = w.follow(next)
 	case err == nil:
-		return fd, nil
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EACCES):
-		if r.hidden(name, 40) {
-			return -1, errHidden
+		return w.move(next, nil)
+	}
+	_ = unix.Close(next)
+	return err
+}
+
+// move goes to a file or folder that was opened.
+func (w *walk) move(next int, err error) error {
+	if err == nil {
+		_ = unix.Close(w.at)
+		w.at = next
+	}
+	return err
+}
+
+// follow continues at the target of a link.
+func (w *walk) follow(link int) error {
+	var b [unix.PathMax]byte
+	n, err := unix.Readlinkat(link, "", b[:])
+	if err != nil {
+		return err
+	}
+	if w.links++; w.links > mostLinks {
+		return unix.ELOOP
+	}
+	target := string(b[:n])
+	w.parts = append(strings.Split(target, "/"), w.parts...)
+	if strings.HasPrefix(target, "/") {
+		return w.move(w.root.start())
+	}
+	return nil
+}
+
+// ofProcess continues in /proc, where each process sees its own program and files.
+func (w *walk) ofProcess() error {
+	parts := slices.DeleteFunc(w.parts, func(p string) bool { return p == "" || p == "." })
+	if len(parts) < 2 || parts[0] != "self" && parts[0] != "thread-self" {
+		return errHidden
+	}
+	pid := w.tid
+	if parts[0] == "self" {
+		pid = leader(pid)
+	}
+	folder := "/proc/" + strconv.Itoa(pid)
+	if parts[1] == "exe" {
+		w.parts = parts[2:]
+		return w.move(direct(folder + "/exe"))
+	}
+	if parts[1] == "fd" && len(parts) > 2 {
+		if n, err := strconv.ParseUint(parts[2], 10, 31); err == nil {
+			w.parts = parts[3:]
+			return w.move(direct(folder + "/fd/" + strconv.FormatUint(n, 10)))
 		}
 	}
-	return -1, err
+	return errHidden
 }
 
 // direct opens a file through a link of /proc.
@@ -130,76 +258,6 @@ func linked(err error) error {
 	return errHidden
 }
 
-// own returns where a path that each process sees differently leads to, below the folder of the
-// process in /proc. It returns "" if that is unknown.
-func own(name string) (link string, is bool) {
-	if !strings.Contains(name, "..") { // which may follow a link
-		name = path.Clean(name)
-	}
-	for from, to := range map[string]string{"/dev/stdin": "/fd/0", "/dev/stdout": "/fd/1", "/dev/stderr": "/fd/2", "/proc/self/exe": "/exe", "/proc/thread-self/exe": "/exe"} {
-		if name == from {
-			return to, true
-		}
-	}
-	for _, folder := range []string{"/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/"} {
-		if n, in := strings.CutPrefix(name, folder); in {
-			if _, err := strconv.ParseUint(n, 10, 31); err == nil {
-				return "/fd/" + n, true
-			}
-			return "", true
-		}
-	}
-	return "", name == "/dev/fd" || name == "/proc" || strings.HasPrefix(name, "/proc/")
-}
-
-// resolve opens a path in the root.
-func (r *root) resolve(name string, flags uint64) (fd int, err error) {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_IN_ROOT}
-	for range 100 { // interrupted by a concurrent rename
-		if fd, err = unix.Openat2(r.fd, name, &how); !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
-			return fd, err
-		}
-	}
-	return -1, err
-}
-
-// hidden reports whether a path that does not exist for metier may exist for the process, because a
-// link leads to its own part of /proc.
-func (r *root) hidden(name string, links int) bool {
-	if _, is := own(name); is || links == 0 {
-		return true
-	}
-	at := ""
-	parts := strings.Split(name, "/")
-	for i, part := range parts {
-		if part == "" || part == "." {
-			continue
-		}
-		fd, err := r.resolve(at+"/"+part, unix.O_NOFOLLOW)
-		if err != nil {
-			return !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.EACCES)
-		}
-		to, err := os.Readlink(opened(fd))
-		var b [unix.PathMax]byte
-		n, linkErr := unix.Readlinkat(fd, "", b[:])
-		_ = unix.Close(fd)
-		switch {
-		case err != nil:
-			return true
-		case strings.HasPrefix(to, "/proc/"):
-			return true
-		case linkErr != nil: // no link
-			at += "/" + part
-			continue
-		}
-		if to = string(b[:n]); !path.IsAbs(to) {
-			to = at + "/" + to
-		}
-		return r.hidden(to+"/"+strings.Join(parts[i+1:], "/"), links-1)
-	}
-	return false
-}
-
 // script returns the interpreter of a script and its one argument, as the kernel reads them.
 func script(fd int) (interpreter, argument string, err error) {
 	in, err := unix.Open(opened(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -212,15 +270,18 @@ func script(fd int) (interpreter, argument string, err error) {
 	for errors.Is(err, unix.EINTR) {
 		n, err = unix.Pread(in, b, 0)
 	}
-	line, is := bytes.CutPrefix(b[:max(n, 0)], []byte("#!"))
+	text, is := bytes.CutPrefix(b[:max(n, 0)], []byte("#!"))
 	if err != nil || !is {
 		return "", "", err
 	}
-	line, _, _ = bytes.Cut(line, []byte("\n"))
-	line, _, _ = bytes.Cut(line, []byte{0})
-	text := strings.Trim(string(line), " \t")
-	if i := strings.IndexAny(text, " \t"); i >= 0 {
-		return text[:i], strings.TrimLeft(text[i:], " \t"), nil
+	line, _, whole := bytes.Cut(text, []byte("\n"))
+	if !whole && n == len(b) {
+		line = line[:len(line)-1] // the kernel uses the last byte for the end
 	}
-	return text, "", nil
+	line, _, _ = bytes.Cut(line, []byte{0})
+	words := strings.Trim(string(line), " \t")
+	if i := strings.IndexAny(words, " \t"); i >= 0 {
+		return words[:i], strings.TrimLeft(words[i:], " \t"), nil
+	}
+	return words, "", nil
 }
