@@ -101,7 +101,7 @@ func look(root, dir string, before *folder) (at *folder, keep bool) {
 	closed := own && errors.Is(err, fs.ErrPermission) // nothing in it can be reached
 	names := map[string]bool{".git": err == nil}      // also if there are more entries, or none can be listed
 	at = &folder{key: key, dev: info.Dev, repository: err == nil}
-	d, err := os.Open(name)
+	d, err := os.OpenFile(name, os.O_RDONLY|confine.Direct, 0) // it may have become a pipe or a link
 	if err != nil {
 		at.cut = !errors.Is(err, fs.ErrNotExist) && (own || !errors.Is(err, fs.ErrPermission))
 		return at, false

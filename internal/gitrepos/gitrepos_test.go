@@ -93,6 +93,7 @@ func TestUnsafe_AcceptsOrdinaryRepositories(t *testing.T) {
 
 func TestUnsafe_NamesWhatRunsPrograms(t *testing.T) {
 	t.Parallel()
+	const notSubmodule = "its core.worktree is not the folder of a submodule"
 	for name, c := range map[string]struct {
 		files map[string]string
 		want  string
@@ -110,8 +111,14 @@ func TestUnsafe_NamesWhatRunsPrograms(t *testing.T) {
 		"a common folder":             {map[string]string{"r/.git": "gitdir: ../.git/g\n", ".git/g/commondir": "../h\n", ".git/h/hooks/post-checkout": ""}, "it has the hook post-checkout"},
 		"a .git file to a folder that file tools can write": {map[string]string{"r/.git": "gitdir: ../g\n", "g/config": "[core]\n"}, "its .git leads to a folder that is not in a .git"},
 		"a common folder that file tools can write":         {map[string]string{"r/.git/commondir": "../../g\n", "g/config": "[core]\n"}, "its commondir leads to a folder that is not in a .git"},
-		"a working tree outside":                            {map[string]string{"r/.git/config": "[core]\n\tworktree = ../../..\n"}, "its core.worktree leads out of the workspace"},
-		"a working tree outside, by its path":               {map[string]string{"r/.git/config": "[core]\n\tworktree = \"/etc\"\n"}, "its core.worktree leads out of the workspace"},
+		"a working tree outside":                            {map[string]string{"r/.git/config": "[core]\n\tworktree = ../../..\n"}, notSubmodule},
+		"a working tree outside, by its path":               {map[string]string{"r/.git/config": "[core]\n\tworktree = \"/etc\"\n"}, notSubmodule},
+		"a working tree that is the git folder":             {map[string]string{"r/.git/config": "[core]\n\tworktree = .\n"}, notSubmodule},
+		"a working tree of another repository":              {map[string]string{"r/.git/config": "[core]\n", "r/.git/modules/a/HEAD": "", "r/.git/modules/a/objects/x": "", "r/.git/modules/a/config": "[core]\n\tworktree = ../../../../o\n", "o/x": ""}, notSubmodule},
+		"a submodule in a git folder":                       {map[string]string{"r/.git/config": "[core]\n", "r/.git/modules/a/HEAD": "", "r/.git/modules/a/objects/x": "", "r/.git/modules/a/config": "[core]\n\tworktree = ../../../s/.git\n"}, notSubmodule},
+		"a linked log":                                      {map[string]string{"r/.git/config": "[core]\n", "r/.git/logs/x": "link"}, "its logs/x is a symbolic link"},
+		"a linked log of a submodule":                       {map[string]string{"r/.git/config": "[core]\n", "r/.git/modules/a/logs/x": "link"}, "its modules/a/logs/x is a symbolic link"},
+		"a rebase that runs a command":                      {map[string]string{"r/.git/config": "[core]\n", "r/.git/rebase-merge/git-rebase-todo": "pick 1\n exec x\n"}, "its rebase runs a command"},
 		"a linked configuration":                            {map[string]string{"r/.git/config": "link"}, "its config is a symbolic link"},
 		"a .git file that leads out":                        {map[string]string{"r/.git": "gitdir: /\n"}, "its .git leads out of the workspace"},
 		"a .git file that goes up from a link":              {map[string]string{"r/.git": "gitdir: ../link/../.git/g\n", ".git/g/config": "[core]\n", "deep/.git/g/config": "[core]\n\tfsmonitor = x\n", "deep/er/x": ""}, "it sets core.fsmonitor"},
@@ -125,8 +132,10 @@ func TestUnsafe_NamesWhatRunsPrograms(t *testing.T) {
 		dir := t.TempDir()
 		write(t, dir, c.files)
 		err := os.Symlink(filepath.Join("deep", "er"), filepath.Join(dir, "link"))
-		if config := filepath.Join(dir, "r", ".git", "config"); c.files["r/.git/config"] == "link" {
-			err = errors.Join(err, os.Remove(config), os.Symlink("../../c", config))
+		for file, text := range c.files {
+			if text == "link" {
+				err = errors.Join(err, os.Remove(filepath.Join(dir, file)), os.Symlink("../../c", filepath.Join(dir, file)))
+			}
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"metier/internal/confine"
 	"metier/internal/gitconfig"
 )
 
@@ -65,16 +64,15 @@ func Unsafe(dir, root string, hooks ...string) string {
 	return unsafeFolder(common, root)
 }
 
-// unsafeFolder checks the configuration and the hooks in a git folder. Git makes no links there.
+// unsafeFolder checks the configuration, the hooks, and the links in a git folder.
 func unsafeFolder(git, root string) string {
-	entries, err := os.ReadDir(git)
-	if err != nil {
-		return "its .git cannot be read"
+	if why := linked(git); why != "" {
+		return why
 	}
-	for _, e := range entries {
-		if e.Type()&os.ModeSymlink != 0 {
-			return "its " + e.Name() + " is a symbolic link"
-		}
+	if b, err := ReadFile(filepath.Join(git, "rebase-merge", "git-rebase-todo"), mostConfig); err == nil && runs.Match(b) {
+		return "its rebase runs a command"
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "its rebase cannot be read"
 	}
 	for _, name := range []string{"config", "config.worktree"} {
 		b, err := ReadFile(filepath.Join(git, name), mostConfig)
@@ -94,12 +92,66 @@ func unsafeFolder(git, root string) string {
 			}
 		}
 		for name, value := range gitconfig.Variables(string(b)) {
-			if name == "core.worktree" && !confine.Within(root, Resolve(git, value)) {
-				return "its core.worktree leads out of the workspace"
+			if why := unsafeWorktree(git, value); name == "core.worktree" && why != "" {
+				return why
 			}
 		}
 	}
 	return unsafeHooks(filepath.Join(git, "hooks"))
+}
+
+// runs matches a line of a rebase that runs a command.
+var runs = regexp.MustCompile(`(?m)^[ \t]*(exec|x)([ \t]|$)`)
+
+// mostEntriesOfGit is how many entries of a git folder are looked at.
+const mostEntriesOfGit = 1 << 20
+
+// linked returns which entry of a git folder is a link, or "". Git makes none, and writes to where one
+// leads: to logs, for example.
+func linked(git string) (why string) {
+	n := 0
+	err := filepath.WalkDir(git, func(p string, e fs.DirEntry, err error) error {
+		switch n++; {
+		case err != nil || n > mostEntriesOfGit:
+			return errors.Join(err, fs.ErrInvalid)
+		case e.Type()&os.ModeSymlink != 0:
+			rel, _ := filepath.Rel(git, p) // p begins with git
+			why = "its " + filepath.ToSlash(rel) + " is a symbolic link"
+			return filepath.SkipAll
+		}
+		return nil
+	})
+	if err != nil {
+		return "its .git cannot be read"
+	}
+	return why
+}
+
+// unsafeWorktree checks a value of core.worktree. Git sets it for submodules, whose git folders are in
+// the modules of the repository that contains them, and which are in this repository's folder.
+func unsafeWorktree(git, value string) string {
+	const why = "its core.worktree is not the folder of a submodule"
+	real, err := filepath.EvalSymlinks(git)
+	of, _, is := strings.Cut(filepath.ToSlash(real), "/.git/modules/")
+	if err != nil || !is || filepath.IsAbs(filepath.FromSlash(value)) {
+		return why
+	}
+	rel, err := filepath.Rel(filepath.FromSlash(of), filepath.Join(real, filepath.FromSlash(value)))
+	parts := strings.Split(rel, string(filepath.Separator))
+	if err != nil || !filepath.IsLocal(rel) || rel == "." || slices.ContainsFunc(parts, func(p string) bool { return strings.EqualFold(p, ".git") }) {
+		return why
+	}
+	at := filepath.FromSlash(of)
+	for _, part := range parts {
+		at = filepath.Join(at, part)
+		switch info, err := os.Lstat(at); {
+		case errors.Is(err, fs.ErrNotExist):
+			return "" // as after git submodule deinit
+		case err != nil || !info.IsDir():
+			return why
+		}
+	}
+	return ""
 }
 
 // unsafeHooks checks a folder of hooks.
@@ -136,9 +188,6 @@ func unsafeModules(folder, root string, n *int) string {
 		return unsafeModules(filepath.Join(folder, "modules"), root, n)
 	}
 	for _, e := range entries {
-		if e.Type()&os.ModeSymlink != 0 {
-			return "its modules contain a symbolic link"
-		}
 		if !e.IsDir() {
 			continue
 		}
