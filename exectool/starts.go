@@ -54,14 +54,15 @@ func (w *watched) exec(x sandbox.Exec) (passes bool, err error) {
 func described(x sandbox.Exec, names [][]string) [][]string {
 	lines := shell.Lines(names)
 	for _, l := range lines[len(names):] {
-		if x.File == nil || slices.ContainsFunc(names, func(n []string) bool { return len(n) > 0 && n[0] == l[0] }) {
+		if x.Files == nil || slices.ContainsFunc(names, func(n []string) bool { return len(n) > 0 && n[0] == l[0] }) {
 			continue
 		}
-		switch file, err := x.File(l[0]); {
-		case err != nil:
+		files, err := x.Files(l[0])
+		if err != nil {
 			lines = append(lines, []string{policy.Dynamic})
-		case file != "" && file != l[0]:
-			lines = append(lines, append([]string{file}, l[1:]...))
+		}
+		for _, f := range files {
+			lines = append(lines, append([]string{f}, l[1:]...))
 		}
 	}
 	if x.Cut {
@@ -75,9 +76,10 @@ func described(x sandbox.Exec, names [][]string) [][]string {
 // named names a program in an error: by the path that was called and, if that differs, by its file.
 func named(lines [][]string) string {
 	var names []string
+	end := func(name string) string { return "/" + strings.TrimPrefix(name, "./") }
 	for _, l := range lines {
 		if !slices.ContainsFunc(names, func(n string) bool {
-			return strings.HasSuffix(n, "/"+l[0]) || strings.HasSuffix(l[0], "/"+n) || n == l[0]
+			return strings.HasSuffix(n, end(l[0])) || strings.HasSuffix(l[0], end(n)) || n == l[0]
 		}) {
 			names = append(names, l[0])
 		}

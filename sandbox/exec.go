@@ -3,8 +3,8 @@ package sandbox
 // Exec is a program that a process of a job is about to start.
 type Exec struct {
 	// Lines are the command lines that describe the program: its arguments as given, then with the
-	// path that the process named and with the file that this path leads to as the first word. nil:
-	// they could not be read.
+	// path that the process named as the first word, with each link that this path leads to, and with
+	// the file. nil: they could not be read.
 	Lines [][]string
 	// Interpreters are the command lines that the kernel makes for a script.
 	Interpreters [][]string
@@ -13,9 +13,9 @@ type Exec struct {
 	// Direct reports that the job's own program started it, or a process for which the function
 	// returned true, and not another program.
 	Direct bool
-	// File returns the file that a path leads to for the process, or "" if there is none. It may only
-	// be called while the program waits.
-	File func(path string) (string, error)
+	// Files returns the links and then the file that a path leads to for the process, or nothing if
+	// there is no file. It may only be called while the program waits.
+	Files func(path string) ([]string, error)
 }
 
 // Limits of Exec.

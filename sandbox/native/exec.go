@@ -302,16 +302,18 @@ func (e *execs) read(c call) (x sandbox.Exec, err error) {
 	if err := e.files.open(e.first); err != nil {
 		return x, err
 	}
-	x.File = func(name string) (string, error) {
+	x.Files = func(name string) ([]string, error) {
 		f, err := e.files.find(call{tid: c.tid, at: unix.AT_FDCWD}, name)
 		f.close()
-		return f.name, err
+		return f.names, err
 	}
 	f, err := e.files.find(c, path)
 	if err != nil {
 		return x, err
 	}
-	add(f.name)
+	for _, name := range f.names {
+		add(name)
+	}
 	if path == "" {
 		path = "/dev/fd/" + strconv.Itoa(int(c.at))
 	}
@@ -328,8 +330,11 @@ func (e *execs) read(c call) (x sandbox.Exec, err error) {
 		}
 		words = append(head, words...)
 		x.Interpreters = append(x.Interpreters, words)
-		if f, err = e.files.find(call{tid: c.tid, at: unix.AT_FDCWD}, interpreter); err == nil && f.name != "" && f.name != interpreter {
-			x.Interpreters = append(x.Interpreters, append([]string{f.name}, words[1:]...))
+		f, err = e.files.find(call{tid: c.tid, at: unix.AT_FDCWD}, interpreter)
+		for _, name := range f.names {
+			if name != interpreter {
+				x.Interpreters = append(x.Interpreters, append([]string{name}, words[1:]...))
+			}
 		}
 	}
 	f.close()

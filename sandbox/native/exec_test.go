@@ -162,7 +162,8 @@ func TestExec_ReportsCommandLines(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	for text, want := range map[string]string{
-		"/bin/true a 'b c'":        `["/bin/true" "a" "b c"] ["/usr/bin/true" "a" "b c"]`,
+		"/bin/true a 'b c'": `["/bin/true" "a" "b c"] ["/usr/bin/true" "a" "b c"]`,
+		"ln -s /usr/bin/true a; ln -s a b; exec -a c ./b": `["c"] ["/workspace/b"] ["/workspace/a"] ["/usr/bin/true"]`,
 		"./script x":               `["./script" "x"] ["/workspace/script" "x"] ["/bin/sh" "./script" "x"]`,
 		"exec -a '' /usr/bin/true": `["" ] ["/usr/bin/true"]`,
 		"mkdir d; cd d; ../script": `["../script"] ["/workspace/script"] ["/bin/sh" "../script"]`,

@@ -23,8 +23,8 @@ type root struct {
 // file is a file of a sandbox. The zero file, with the descriptor -1, does not exist.
 type file struct {
 	fd                    int
-	name                  string // after links
-	interpreter, argument string // of a script
+	names                 []string // the links to it, and its own
+	interpreter, argument string   // of a script
 }
 
 func (f *file) close() {
@@ -69,7 +69,7 @@ var errHidden = errors.New("the file cannot be determined")
 // find finds the file that a process would start by a path. A file that does not exist is no error.
 // One in a folder that is closed to metier is, because the process may be allowed to enter it.
 func (r *root) find(c call, name string) (f file, err error) {
-	fd, err := r.lookup(c, name)
+	fd, links, err := r.lookup(c, name)
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENAMETOOLONG):
 		return file{fd: -1}, nil
@@ -91,12 +91,14 @@ func (r *root) find(c call, name string) (f file, err error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return f, nil
 	}
-	if f.name, err = os.Readlink(opened(fd)); err != nil {
+	own, err := os.Readlink(opened(fd))
+	if err != nil {
 		return f, err
 	}
 	if st.Nlink == 0 {
-		f.name = strings.TrimSuffix(f.name, " (deleted)")
+		own = strings.TrimSuffix(own, " (deleted)")
 	}
+	f.names = append(links, own)
 	f.interpreter, f.argument, err = script(fd)
 	return f, err
 }
@@ -105,7 +107,7 @@ func opened(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 // lookup opens the file at a path. A relative path starts in the folder itself, which may have no path
 // any more.
-func (r *root) lookup(c call, name string) (int, error) {
+func (r *root) lookup(c call, name string) (fd int, links []string, err error) {
 	folder := "/proc/" + strconv.Itoa(c.tid)
 	if c.at == unix.AT_FDCWD {
 		folder += "/cwd"
@@ -114,21 +116,19 @@ func (r *root) lookup(c call, name string) (int, error) {
 	}
 	switch {
 	case name == "" && !c.empty:
-		return -1, unix.ENOENT
+		return -1, nil, unix.ENOENT
 	case name == "":
-		return direct(folder)
+		fd, err = direct(folder)
+		return fd, nil, err
 	case name[0] == '/':
-		at, err := r.start()
-		if err != nil {
-			return -1, err
-		}
-		return r.walk(c.tid, at, name)
+		fd, err = r.start()
+	default:
+		fd, err = direct(folder)
 	}
-	at, err := direct(folder)
 	if err != nil {
-		return -1, err
+		return -1, nil, err
 	}
-	return r.walk(c.tid, at, name)
+	return r.walk(c.tid, fd, name)
 }
 
 // start opens the root again.
@@ -147,18 +147,19 @@ type walk struct {
 	at    int // descriptor of a folder or, at the end, a file
 	parts []string
 	links int
+	names []string // of the links that lead to the file itself
 }
 
 // walk opens a path in a folder, which it closes.
-func (r *root) walk(tid, at int, name string) (int, error) {
+func (r *root) walk(tid, at int, name string) (int, []string, error) {
 	w := walk{root: r, tid: tid, at: at, parts: strings.Split(name, "/")}
 	for len(w.parts) > 0 {
 		if err := w.step(); err != nil {
 			_ = unix.Close(w.at)
-			return -1, err
+			return -1, nil, err
 		}
 	}
-	return w.at, nil
+	return w.at, w.names, nil
 }
 
 func (w *walk) step() error {
@@ -185,7 +186,7 @@ func (w *walk) step() error {
 	case err == nil && there.Dev == w.root.proc:
 		err = w.ofProcess()
 	case err == nil && there.Mode&unix.S_IFMT == unix.S_IFLNK:
-		err = w.follow(next)
+		err = w.follow(next, part)
 	case err == nil:
 		return w.move(next, nil)
 	}
@@ -203,7 +204,7 @@ func (w *walk) move(next int, err error) error {
 }
 
 // follow continues at the target of a link.
-func (w *walk) follow(link int) error {
+func (w *walk) follow(link int, name string) error {
 	var b [unix.PathMax]byte
 	n, err := unix.Readlinkat(link, "", b[:])
 	if err != nil {
@@ -211,6 +212,13 @@ func (w *walk) follow(link int) error {
 	}
 	if w.links++; w.links > mostLinks {
 		return unix.ELOOP
+	}
+	if len(w.parts) == 0 {
+		folder, err := os.Readlink(opened(w.at))
+		if err != nil {
+			return err
+		}
+		w.names = append(w.names, strings.TrimSuffix(folder, "/")+"/"+name)
 	}
 	target := string(b[:n])
 	w.parts = append(strings.Split(target, "/"), w.parts...)
