@@ -62,9 +62,8 @@ const (
 	// O_CREAT and O_TMPFILE: open has a mode only with these flags.
 	creates = 0o100 | 0o20000000
 
-	tiocsti, tioclinux, tiocsetd = 0x5412, 0x541C, 0x5423
-	unix, inet, inet6            = 1, 2, 10
-	datagram                     = 2 // a bit of SOCK_DGRAM and SOCK_RAW only
+	unix, inet, inet6 = 1, 2, 10
+	datagram          = 2 // a bit of SOCK_DGRAM and SOCK_RAW only
 
 	shared, anonymous = 0x01, 0x20 // MAP_SHARED and MAP_ANONYMOUS
 
@@ -81,6 +80,25 @@ func deny(i int, mask uint32) []Inst {
 	return []Inst{{Load, 0, 0, uint32(Arg + 8*i)}, {Any, 0, 1, mask}, {Return, 0, 0, NotPermitted}}
 }
 
+// requests are those of ioctl that are denied: terminal input injection, console selection, and line
+// disciplines; subvolumes and snapshots of btrfs and bcachefs, because a snapshot of the workspace
+// contains what mounts hide there.
+var requests = []uint32{0x5412, 0x541C, 0x5423,
+	0x50009401, 0x5000940E, 0x5000940F, 0x50009417, 0x50009418, 0x5000943F, 0x4020BC10, 0x4020BC11}
+
+// denyAny returns a check that denies a call if argument i is one of some values.
+func denyAny(i int, values []uint32) []Inst {
+	check := []Inst{{Load, 0, 0, uint32(Arg + 8*i)}}
+	for n, v := range values {
+		left := uint8(len(values) - 1 - n)
+		check = append(check, Inst{Equal, left, 0, v})
+		if left == 0 {
+			check[len(check)-1].Jf = 1
+		}
+	}
+	return append(check, Inst{Return, 0, 0, NotPermitted})
+}
+
 // arguments are the calls filtered by their arguments. All values are compared as 32 bits, like in
 // the kernel. A 64-bit comparison could be bypassed by setting a high bit.
 var arguments = []struct {
@@ -88,8 +106,7 @@ var arguments = []struct {
 	check []Inst
 }{
 	{clone, deny(0, newNamespaces)},
-	// Terminal input injection, console selection, and line disciplines.
-	{ioctl, []Inst{{Load, 0, 0, Arg + 8}, {Equal, 2, 0, tiocsti}, {Equal, 1, 0, tioclinux}, {Equal, 0, 1, tiocsetd}, {Return, 0, 0, NotPermitted}}},
+	{ioctl, denyAny(1, requests)},
 	{socket, families},
 	{socketpair, connected},
 	// A set-uid file in a workspace would let everyone on the host run it as the workspace's owner.
