@@ -119,6 +119,23 @@ func TestTheNameOfASkillThatIsSwitchedOff(t *testing.T) {
 	}
 }
 
+// A file of the workspace can disable a skill, but not give its name to one of the workspace.
+func TestADisabledSkillKeepsItsNameFromTheWorkspace(t *testing.T) {
+	t.Parallel()
+	for next, want := range map[policy.Tier]metier.Status{policy.ThirdParty: metier.Shadowed, policy.Project: metier.Shadowed, policy.User: metier.Loaded} {
+		w := newFixture(t, "default", map[string]string{"a/same/SKILL.md": skillFile("same", "A.\n"), "b/same/SKILL.md": skillFile("same", "B.\n")})
+		w.set.Names.Protect = settings.ProtectNo
+		w.roots = []metier.Mount{w.mount("a", policy.Org), w.mount("b", next)}
+		w.roots[0].Off = switchedOff("a:same")
+		w.roots[0].Reserved = func(*metier.Head, metier.ID, string) bool { return true }
+		for _, sk := range w.snapshot().All() {
+			if sk.ID.Source == "b" && sk.State != want {
+				t.Errorf("%s: %s, want %s", next, sk.State, want)
+			}
+		}
+	}
+}
+
 // A source applies only to its own skills, whatever another skill is named.
 func TestASourceIsNamedForItsOwnSkillsAlone(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"metier/internal/confusable"
 	"metier/internal/nfkc"
 	"metier/internal/termtext"
+	"metier/policy"
 	"metier/skillmd"
 )
 
@@ -198,8 +199,14 @@ func (c *contest) name(i int) {
 // guard keeps the name of a skill that is switched off or refused from less
 // trusted ones: whoever can bring that about does not get its name by that.
 func (c *contest) guard(i int) {
-	k, state := c.n.key(c.n.skills[i].Name), c.n.skills[i].State
-	if j, met := c.winner[k]; met && (state == Disabled || state == Refused) && c.beats(i, j) {
+	sk := &c.n.skills[i]
+	k := c.n.key(sk.Name)
+	j, met := c.winner[k]
+	if !met || sk.State != Disabled && sk.State != Refused {
+		return
+	}
+	tier := c.n.skills[j].Tier
+	if c.beats(i, j) || sk.keepsName && (tier == policy.Project || trust(tier) < trust(policy.Project)) {
 		c.n.shadow(j, i, "name-protected")
 		delete(c.winner, k)
 	}

@@ -106,6 +106,9 @@ type Mount struct {
 	// Off reports whether a user disabled a skill, and where that is stored, for display. nil means
 	// that no skill is disabled.
 	Off func(h *Head, id ID, name string) (where string, off bool)
+	// Reserved reports whether the name of a disabled skill is not free for skills of the tier project
+	// and below, because a file of the workspace disabled it. nil means no.
+	Reserved func(h *Head, id ID, name string) bool
 	// Trusted returns the tier that the operator gave to one tree of a skill, or "". Only such
 	// skills are hashed for a snapshot. The tier applies only while the skill's files match the
 	// tree, and is at most project or user.

@@ -164,6 +164,7 @@ func (n *Snapshot) weigh(ctx context.Context, sk Skill, m Mount) Skill {
 	if m.Off != nil {
 		if where, off := m.Off(sk.Head, sk.ID, sk.Name); off {
 			sk.State = Disabled
+			sk.keepsName = m.Reserved != nil && m.Reserved(sk.Head, sk.ID, sk.Name)
 			sk.note(skillmd.Advice, "disabled", "the decision is stored in "+where)
 		}
 	}

@@ -67,8 +67,10 @@ type Skill struct {
 	UserInvocable  bool // false: absent from lists for users
 
 	rooted policy.Tier // tier of its root, if the operator gave Tier to this tree; else ""
-	folder string      // name of its folder, if its frontmatter may give it another name; else ""
-	target string      // the model's path if the root was declared as a mount, or ""
+	// keepsName: its name is not free, although it is disabled; see Mount.Reserved
+	keepsName bool
+	folder    string // name of its folder, if its frontmatter may give it another name; else ""
+	target    string // the model's path if the root was declared as a mount, or ""
 }
 
 // usable reports whether the skill can be named.

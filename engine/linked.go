@@ -95,9 +95,9 @@ func leadsOut(workspace, p, real string) bool {
 	return len(ways{}.inWorkspace(workspace, p)) > 0 && !confine.Within(workspace, real)
 }
 
-// WriteOutput writes data to a file that the user named. It fails if the path leads out of one of the
-// workspaces, or of another one in which metier has run, through a symbolic link, unless the link leads
-// to a character device.
+// WriteOutput writes data to a file that the user named. It fails if the path leads through a symbolic
+// link in one of the workspaces, or in another one in which metier has run, unless it leads to a
+// character device. A program may have created the link: to a file elsewhere, or to a protected one.
 func (e *Engine) WriteOutput(file string, data []byte, perm fs.FileMode, workspaces ...string) error {
 	file = e.Env.Path(file)
 	real, mode, err := atomicfile.Target(file)
@@ -108,8 +108,8 @@ func (e *Engine) WriteOutput(file string, data []byte, perm fs.FileMode, workspa
 		return atomicfile.Put(file, data, perm)
 	}
 	for _, dir := range append(slices.Sorted(maps.Values(e.projects())), workspaces...) {
-		if leadsOut(dir, file, real) {
-			return fmt.Errorf("a symbolic link in the workspace %s points outside it, to %s", dir, real)
+		if through := (ways{}).inWorkspace(dir, file); len(through) > 1 || leadsOut(dir, file, real) {
+			return fmt.Errorf("a symbolic link in the workspace %s leads to %s", dir, real)
 		}
 	}
 	return atomicfile.Put(file, data, perm)

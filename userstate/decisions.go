@@ -17,6 +17,7 @@ import (
 // moment.
 type Decisions struct {
 	off     func(*metier.Head, metier.ID, string) (string, bool) // nil: nothing is switched off
+	hides   func(*metier.Head, metier.ID, string) bool           // in the workspace's file
 	trusted []record
 	notes   []metier.Diagnostic // files that could not be used
 }
@@ -40,6 +41,9 @@ func (st Store) Decisions(s settings.Discover, workspace string) Decisions {
 			c.unusable(f.Path, err, "until it can be read, no skill in it is disabled or trusted")
 		case o != nil:
 			files = append(files, asked{f.Path, f.off(o)})
+			if f.project != "" {
+				c.hides = f.off(o)
+			}
 		}
 		if slices.Contains(own, f) && err == nil {
 			c.trusting(f, o)
@@ -92,6 +96,9 @@ func (c *Decisions) trusting(f File, o *jsonedit.Object) {
 func (c Decisions) Apply(mounts []metier.Mount) {
 	for i := range mounts {
 		mounts[i].Off = c.off
+		if mounts[i].Tier != policy.Project { // a repository must not free the names of others for its own
+			mounts[i].Reserved = c.hides
+		}
 		if len(c.trusted) > 0 {
 			mounts[i].Trusted = c.trust
 		}

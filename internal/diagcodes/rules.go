@@ -40,7 +40,7 @@ var outcome = map[string]Rule{
 	"first-of-name":        {"several skills have this name; this one has a folder with that name, or comes first in the order of the roots and tiers (setting precedence)", ""},
 	"duplicate-skill-name": {"another skill has this name and comes first in the order of the roots and tiers (setting precedence)", "rename one of the two skills, or specify only this skill's root with --skills-root"},
 	"name-reserved":        {"names that begin with mcp: are reserved for skills from MCP servers (SEP-2640)", "rename the local skill"},
-	"name-protected":       {"the name belongs to a skill of a more trusted tier (setting protect_names)", "rename this skill"},
+	"name-protected":       {"the name belongs to a skill of a more trusted tier (setting protect_names), or to one that a file of the workspace disabled", "rename this skill"},
 	"disabled":             {"a user disabled this skill", "run 'metier enable' with its name or ID"},
 	"skill-listed-twice":   {"a skill's folder counts once, even if several roots and links lead to it", ""},
 	"not-recorded":         {"a run keeps the skills it started with", "start a new run, or resume with --on-drift reload"},
