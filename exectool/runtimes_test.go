@@ -39,18 +39,19 @@ func (w *fixture) argv() []string { return w.box.jobs[len(w.box.jobs)-1].Argv }
 func TestDenoAndBashOnStandardInput(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, setup{profile: cfHarness}, demo(map[string]string{
-		"scripts/plain.ts":  "const n: number = 40; console.log(n + 2, Deno.args.join('|'), Deno.permissions.querySync({name: 'env'}).state)\n",
-		"scripts/run.ts":    "#!/usr/bin/env -S deno run --allow-env=SKILL_NAME --allow-read=/workspace\nconsole.log(Deno.env.get('SKILL_NAME'), Deno.args.join('|'))\n",
-		"scripts/other.ts":  "#!/usr/bin/env -S deno --allow-all\nconsole.log(Deno.permissions.querySync({name: 'env'}).state)\n",
-		"scripts/direct.ts": "#!/usr/bin/deno run -A\nconsole.log(Deno.permissions.querySync({name: 'env'}).state)\n",
-		"scripts/loose.ts":  "#!/usr/bin/env -S deno --quiet --allow-env\nconsole.log(Deno.permissions.querySync({name: 'env'}).state)\n",
-		"scripts/plain.js":  "console.log(40 + 3, Deno.args.join('|'))\n",
-		"scripts/plain.mjs": "console.log(40 + 4)\n",
-		"scripts/plain.mts": "console.log(40 + 5 as number)\n",
-		"scripts/env.sh":    "#!/usr/bin/env bash\necho 46\n",
-		"scripts/a.sh":      "#!/bin/bash\necho \"$1|$2\"\n",
+		"scripts/plain.ts":   "const n: number = 40; console.log(n + 2, Deno.args.join('|'), Deno.permissions.querySync({name: 'env'}).state)\n",
+		"scripts/run.ts":     "#!/usr/bin/env -S deno run --allow-env=SKILL_NAME --allow-read=/workspace\nconsole.log(Deno.env.get('SKILL_NAME'), Deno.args.join('|'))\n",
+		"scripts/other.ts":   "#!/usr/bin/env -S deno --allow-all\nconsole.log(Deno.permissions.querySync({name: 'env'}).state)\n",
+		"scripts/direct.ts":  "#!/usr/bin/deno run -A\nconsole.log(Deno.permissions.querySync({name: 'env'}).state)\n",
+		"scripts/loose.ts":   "#!/usr/bin/env -S deno --quiet --allow-env\nconsole.log(Deno.permissions.querySync({name: 'env'}).state)\n",
+		"scripts/imports.ts": "import { basename } from 'node:path'; console.log(basename('/a/b'))\n",
+		"scripts/plain.js":   "console.log(40 + 3, Deno.args.join('|'))\n",
+		"scripts/plain.mjs":  "console.log(40 + 4)\n",
+		"scripts/plain.mts":  "console.log(40 + 5 as number)\n",
+		"scripts/env.sh":     "#!/usr/bin/env bash\necho 46\n",
+		"scripts/a.sh":       "#!/bin/bash\necho \"$1|$2\"\n",
 	}))
-	if r := w.ran("scripts/plain.js", "z"); r.Stdout != "43 z\n" || !slices.Equal(w.argv()[1:], []string{"run", "-", "z"}) || filepath.Base(w.argv()[0]) != "deno" {
+	if r := w.ran("scripts/plain.js", "z"); r.Stdout != "43 z\n" || !slices.Equal(w.argv()[1:], []string{"run", "--no-config", "-", "z"}) || filepath.Base(w.argv()[0]) != "deno" {
 		t.Errorf("%q %+v", w.argv(), r)
 	}
 	for file, want := range map[string]string{"plain.mjs": "44\n", "plain.mts": "45\n", "env.sh": "46\n"} {
@@ -58,19 +59,26 @@ func TestDenoAndBashOnStandardInput(t *testing.T) {
 			t.Errorf("%s printed (-want +got):\n%s", file, diff)
 		}
 	}
-	if r := w.ran("scripts/plain.ts", "--allow-env", "a b"); r.Stdout != "42 --allow-env|a b prompt\n" || !slices.Equal(w.argv()[1:], []string{"run", "-", "--allow-env", "a b"}) || filepath.Base(w.argv()[0]) != "deno" {
+	if r := w.ran("scripts/plain.ts", "--allow-env", "a b"); r.Stdout != "42 --allow-env|a b prompt\n" || !slices.Equal(w.argv()[1:], []string{"run", "--no-config", "-", "--allow-env", "a b"}) || filepath.Base(w.argv()[0]) != "deno" {
 		t.Errorf("%q %+v", w.argv(), r)
 	}
-	if r := w.ran("scripts/run.ts", "y"); r.Stdout != "demo y\n" || !slices.Equal(w.argv()[1:], []string{"run", "--allow-env=SKILL_NAME", "--allow-read=/workspace", "-", "y"}) {
+	if r := w.ran("scripts/run.ts", "y"); r.Stdout != "demo y\n" || !slices.Equal(w.argv()[1:], []string{"run", "--no-config", "--allow-env=SKILL_NAME", "--allow-read=/workspace", "-", "y"}) {
 		t.Errorf("%q %+v", w.argv(), r)
 	}
-	if r := w.ran("scripts/direct.ts"); r.Stdout != "granted\n" || !slices.Equal(w.argv()[1:], []string{"run", "-A", "-"}) {
+	if r := w.ran("scripts/direct.ts"); r.Stdout != "granted\n" || !slices.Equal(w.argv()[1:], []string{"run", "--no-config", "-A", "-"}) {
 		t.Errorf("%q %+v", w.argv(), r)
 	}
 	for _, file := range []string{"other.ts", "loose.ts"} {
-		if r := w.ran("scripts/" + file); r.Stdout != "prompt\n" || !slices.Equal(w.argv()[1:], []string{"run", "-"}) {
+		if r := w.ran("scripts/" + file); r.Stdout != "prompt\n" || !slices.Equal(w.argv()[1:], []string{"run", "--no-config", "-"}) {
 			t.Errorf("%s: a shebang without run gave permissions: %q %+v", file, w.argv(), r)
 		}
+	}
+	w.put("evil.ts", "export const basename = () => 'evil'\n")
+	for _, name := range []string{"deno.json", "deno.jsonc", "package.json"} {
+		w.put(name, `{"imports": {"node:path": "./evil.ts"}}`)
+	}
+	if diff := cmp.Diff("b\n", w.ran("scripts/imports.ts").Stdout); diff != "" {
+		t.Errorf("with an import map in the workspace (-want +got):\n%s", diff)
 	}
 	if r := w.ran("scripts/a.sh", "-x", "--"); r.Stdout != "-x|--\n" || !slices.Equal(w.argv()[1:], []string{"-s", "--", "-x", "--"}) || r.Runtime != "bash" {
 		t.Errorf("%q %+v", w.argv(), r)
@@ -96,7 +104,7 @@ func TestWhatRanIsWhatWasChecked(t *testing.T) {
 	if r := w.ran("scripts/a.ts"); r.Stdout != "checked\n" {
 		t.Errorf("deno: %q", r.Stdout)
 	}
-	if !slices.Equal(w.argv()[1:], []string{"run", "-"}) || len(w.box.jobs[0].Trees) > 0 {
+	if !slices.Equal(w.argv()[1:], []string{"run", "--no-config", "-"}) || len(w.box.jobs[0].Trees) > 0 {
 		t.Errorf("deno does not read it on standard input: %q", w.argv())
 	}
 }

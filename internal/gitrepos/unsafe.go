@@ -18,7 +18,7 @@ import (
 var plain = regexp.MustCompile(`^(core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol|safecrlf|sparsecheckout|sparsecheckoutcone|worktree|quotepath|longpaths|untrackedcache)` +
 	`|extensions\.(objectformat|compatobjectformat|refstorage|worktreeconfig|relativeworktrees|preciousobjects|noop)|remote\.[^\n]*\.(url|fetch|pushurl|push|tagopt|prune|mirror|skipdefaultupdate)` +
 	`|branch\.[^\n]*\.(remote|merge|rebase|pushremote|description)|submodule\.(active|[^\n]*\.(url|active|branch|ignore|path))` +
-	`|user\.(name|email|signingkey)|init\.defaultbranch|pull\.rebase|push\.default|commit\.gpgsign|gc\.auto|maintenance\.[a-z]+|index\.[a-z]+|lfs\.repositoryformatversion)$`)
+	`|user\.(name|email|signingkey)|init\.defaultbranch|pull\.rebase|push\.default|commit\.gpgsign|index\.[a-z]+|lfs\.repositoryformatversion)$`)
 
 // Unsafe returns why git could run a program that the repository in a folder names, such as "it sets
 // core.fsmonitor", or "". A .git file must name a folder below root. hooks are other folders, relative

@@ -45,8 +45,8 @@ func (r Request) onStdin(run runtime, line string, flags []string) (Command, err
 	}
 	if run.name == "bash" {
 		c.Argv = slices.Concat([]string{found, "-s", "--"}, r.Args)
-	} else {
-		c.Argv = slices.Concat([]string{found, "run"}, denoFlags(flags), []string{"-"}, r.Args)
+	} else { // the configuration in the working folder could replace what the script imports
+		c.Argv = slices.Concat([]string{found, "run", "--no-config"}, denoFlags(flags), []string{"-"}, r.Args)
 	}
 	return c, nil
 }

@@ -145,11 +145,11 @@ func TestOnStdin(t *testing.T) {
 	}{
 		"bash":           {"scripts/a.sh", "#!/bin/bash\n# source ./h.sh\necho '. ./h.sh'; source /etc/x\n", []string{"/usr/bin/bash", "-s", "--"}},
 		"env bash":       {"scripts/a", "#!/usr/bin/env bash\n", []string{"/usr/bin/bash", "-s", "--"}},
-		"deno, plain":    {"scripts/a.ts", "// import './x.ts'\n/* export * from './y.ts' */ const s = \"import './z.ts'\"\nimport x from 'https://a/b.ts'\n", []string{"/usr/bin/deno", "run", "-"}},
-		"deno, flags":    {"scripts/a.ts", "#!/usr/bin/env -S deno run --allow-read=/workspace --no-remote\n", []string{"/usr/bin/deno", "run", "--allow-read=/workspace", "--no-remote", "-"}},
-		"deno, no run":   {"scripts/a.ts", "#!/usr/bin/env deno\n", []string{"/usr/bin/deno", "run", "-"}},
-		"not an import":  {"scripts/a.ts", "obj.from('./x'); important('./y')", []string{"/usr/bin/deno", "run", "-"}},
-		"a text of code": {"scripts/a.ts", "const t = `import './x.ts'`; const u = 4 / 2 / 1; // import './y'", []string{"/usr/bin/deno", "run", "-"}},
+		"deno, plain":    {"scripts/a.ts", "// import './x.ts'\n/* export * from './y.ts' */ const s = \"import './z.ts'\"\nimport x from 'https://a/b.ts'\n", []string{"/usr/bin/deno", "run", "--no-config", "-"}},
+		"deno, flags":    {"scripts/a.ts", "#!/usr/bin/env -S deno run --allow-read=/workspace --no-remote\n", []string{"/usr/bin/deno", "run", "--no-config", "--allow-read=/workspace", "--no-remote", "-"}},
+		"deno, no run":   {"scripts/a.ts", "#!/usr/bin/env deno\n", []string{"/usr/bin/deno", "run", "--no-config", "-"}},
+		"not an import":  {"scripts/a.ts", "obj.from('./x'); important('./y')", []string{"/usr/bin/deno", "run", "--no-config", "-"}},
+		"a text of code": {"scripts/a.ts", "const t = `import './x.ts'`; const u = 4 / 2 / 1; // import './y'", []string{"/usr/bin/deno", "run", "--no-config", "-"}},
 	} {
 		c, err := runtimes.Plan(request(tt.entry, tt.code, onStdin))
 		if err != nil {

@@ -82,9 +82,9 @@ func deny(i int, mask uint32) []Inst {
 
 // requests are those of ioctl that are denied: terminal input injection, console selection, and line
 // disciplines; subvolumes and snapshots of btrfs and bcachefs, because a snapshot of the workspace
-// contains what mounts hide there.
+// contains what mounts hide there, and a read-only subvolume cannot be quarantined.
 var requests = []uint32{0x5412, 0x541C, 0x5423,
-	0x50009401, 0x5000940E, 0x5000940F, 0x50009417, 0x50009418, 0x5000943F, 0x4020BC10, 0x4020BC11}
+	0x50009401, 0x5000940E, 0x5000940F, 0x50009417, 0x50009418, 0x5000943F, 0x4008941A, 0x4020BC10, 0x4020BC11}
 
 // denyAny returns a check that denies a call if argument i is one of some values.
 func denyAny(i int, values []uint32) []Inst {

@@ -71,7 +71,7 @@ func limits(l plan.Limits) {
 		hard = min(hard, now.Max) // the host may have set less
 		must("rlimits", syscall.Setrlimit(resource, &syscall.Rlimit{Cur: min(soft, hard), Max: hard}), itoa(uint64(resource)))
 	}
-	set(syscall.RLIMIT_CORE, 0, 0)
+	set(syscall.RLIMIT_CORE, 1, 1) // with 0, the kernel still starts a program for core dumps, on the host
 	set(syscall.RLIMIT_CPU, l.CPU, l.CPU+1)
 	set(syscall.RLIMIT_FSIZE, l.FileSize, l.FileSize)
 	set(syscall.RLIMIT_NOFILE, l.OpenFiles, l.OpenFiles)
