@@ -39,6 +39,11 @@ func (w *watched) exec(x sandbox.Exec) (passes bool, err error) {
 	for _, l := range x.Interpreters {
 		interpreters = append(interpreters, described(x, [][]string{l})...)
 	}
+	if n := len(x.Loader); n > 0 && len(x.Lines) > 0 && !shell.Loads(x.Loader[n-1]) {
+		for _, name := range x.Loader {
+			interpreters = append(interpreters, described(x, [][]string{append([]string{name}, x.Lines[0][1:]...)})...)
+		}
+	}
 	if d := w.check(policy.Started{Lines: lines, Interpreters: interpreters, Direct: x.Direct}); !d.Allowed() {
 		w.program, w.why = "a program whose arguments cannot be read", d
 		if len(x.Lines) > 0 {

@@ -8,6 +8,9 @@ type Exec struct {
 	Lines [][]string
 	// Interpreters are the command lines that the kernel makes for a script.
 	Interpreters [][]string
+	// Loader are the links to the program that the kernel starts for an ELF file, and then its file. It
+	// has the same arguments, and is usually the loader of the C library.
+	Loader []string
 	// Cut reports that the arguments exceed the limits, and that the last ones are missing.
 	Cut bool
 	// Direct reports that the job's own program started it, or a process for which the function

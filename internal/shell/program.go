@@ -86,6 +86,9 @@ var coreutils = set(`[ arch b2sum base32 base64 basename basenc cat chcon chgrp 
 	split stat stdbuf stty sum sync tac tail tee test timeout touch tr true truncate tsort tty uname unexpand uniq unlink uptime
 	users vdir wc who whoami yes`)
 
+// Loads reports whether a program is a loader of the C library.
+func Loads(program string) bool { return loads(path.Base(program)) }
+
 // loads reports whether a program is a loader of the C library, which runs the program in its
 // arguments without starting it.
 func loads(base string) bool {

@@ -321,6 +321,9 @@ func (e *execs) read(c call) (x sandbox.Exec, err error) {
 	for range 5 { // as many as the kernel allows
 		interpreter, argument := f.interpreter, f.argument
 		f.close()
+		if f.loader != "" && err == nil {
+			x.Loader, err = x.Files(f.loader)
+		}
 		if interpreter == "" || err != nil {
 			return x, err
 		}

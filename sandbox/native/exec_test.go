@@ -6,16 +6,19 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"metier/internal/testenv"
@@ -380,4 +383,34 @@ func unwatched(call string) error {
 	_, watchedErr := s.Run(context.Background(), j)
 	fmt.Printf("notes %v, missing %s, runs %v, watched %s\n", report.Notes, strings.Join(missing, " and "), err == nil && r.Exit == 0, sandbox.MissingOf(watchedErr).Primitive)
 	return s.Close()
+}
+
+// An ELF file names the program that the kernel starts. The kernel looks at fewer fields than others
+// do, so the file can claim to be of another class.
+func TestExec_ReportsLoaders(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	const name = "/workspace/link\x00"
+	program := make([]byte, 64+56, 64+56+len(name))
+	copy(program, "\x7fELF\x01\x02\x01")
+	machine := map[string]uint16{"amd64": 62, "arm64": 183}[runtime.GOARCH]
+	for at, v := range map[int]uint16{16: 3, 18: machine, 52: 64, 54: 56, 56: 1} {
+		binary.LittleEndian.PutUint16(program[at:], v)
+	}
+	binary.LittleEndian.PutUint64(program[32:], 64)
+	binary.LittleEndian.PutUint32(program[64:], 3)
+	for at, v := range map[int]uint64{8: 64 + 56, 32: uint64(len(name))} {
+		binary.LittleEndian.PutUint64(program[64+at:], v)
+	}
+	j := bash(t, "ln -s /usr/bin/true link; exec ./program")
+	testenv.WriteProgram(t, filepath.Join(j.Workspace.Host, "program"), append(program, name...))
+	var got []string
+	j.Exec = func(x sandbox.Exec) (bool, error) {
+		got = x.Loader
+		return false, nil
+	}
+	run(t, s, j)
+	if diff := cmp.Diff([]string{"/workspace/link", "/usr/bin/true"}, got); diff != "" {
+		t.Error(diff)
+	}
 }

@@ -25,6 +25,7 @@ type file struct {
 	fd                    int
 	names                 []string // the links to it, and its own
 	interpreter, argument string   // of a script
+	loader                string   // of an ELF file
 }
 
 func (f *file) close() {
@@ -100,6 +101,9 @@ func (r *root) find(c call, name string) (f file, err error) {
 	}
 	f.names = append(links, own)
 	f.interpreter, f.argument, err = script(fd)
+	if err == nil && f.interpreter == "" {
+		f.loader, err = loaderOf(fd)
+	}
 	return f, err
 }
 
