@@ -28,7 +28,7 @@ var network = []Code{
 	{"fetch_timeout", "unavailable", "The page could not be fetched in time.", "Try again."},
 	{"fetch_cut", "unavailable", "The connection ended before the page was complete.", "Try again."},
 	{"page_unreadable", "invalid", "The response cannot be shown as text.", "Use another URL."},
-	{"start_past_end", "invalid", "The start offset is beyond the end of the page.", "Use a smaller offset."},
+	{"start_past_end", "invalid", "The start offset is past the end of the page.", "Use a smaller offset."},
 }
 
 var models = []Code{

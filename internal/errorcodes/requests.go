@@ -71,7 +71,7 @@ var configuration = []Code{
 	{"state_unwritable", "unavailable", "State could not be written, for example because the folder is read-only.", "Make the folder writable, or set XDG_STATE_HOME."},
 	{"state_copied", "", "A state file could not be parsed. The file was copied, and a new one was created.", "Inspect the copy."},
 	{"read_only", "invalid,unavailable", "The folder is read-only.", "Make it writable, or choose another folder."},
-	{"projects_unreadable", "", "The list of previously used projects or folders of records could not be read, so some of them are not protected.", "Check the file that the message names."},
+	{"projects_unreadable", "", "The list of earlier projects or of records folders could not be read, so some of them are not protected.", "Check the file that the message names."},
 	{"telemetry_lost", "", "Telemetry could not be delivered. The run is not affected.", "Check the endpoint."},
 	{"secret_unavailable", "unavailable", "A secret could not be read from its variable, file, or program.", "Set the variable, fix the file, or remove the secret from the configuration."},
 	{"confirmation_needed", "", "The command would change another program's file, but cannot ask for confirmation without a terminal.", "Set the command's yes flag to skip the confirmation, or paste the printed entry yourself."},
