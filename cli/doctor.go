@@ -14,8 +14,8 @@ func (a *app) doctorCommand() *cobra.Command {
 	var o doctor.Options
 	c := &cobra.Command{Use: "doctor", GroupID: "setup", Short: "Check the configuration, skills, models, and records",
 		Long: `Doctor checks the program, the configuration, the folders, the skills, and the
-models that a run started here would use, and suggests a fix for each problem. It
-contacts no services except Ollama on this machine.
+models that a run in this folder would use, and suggests a fix for each problem.
+It contacts no services except Ollama on this machine.
 
 Exit 1: there is a problem.`, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -93,10 +93,11 @@ type fixableFind struct {
 
 func (a *app) explainCommand() *cobra.Command {
 	var place skillLocation
-	c := &cobra.Command{Use: "explain NAME|PATH", GroupID: "skills", Short: "Explain why a skill is loaded, hidden, or refused, and the fix",
-		Long: `For each skill with this name or at this path, explain shows whether a run with
-the same flags would load it and which rule decided this, which problems were
-found and how to fix them, and whether the model would see the skill.`,
+	c := &cobra.Command{Use: "explain NAME|PATH", GroupID: "skills", Short: "Show why a skill is loaded, hidden, or refused, and the fix",
+		Long: `Explain covers each skill with this name, or the skill at this path. It shows
+whether a run with the same flags would load the skill, the rule that decides this,
+the problems that were found, and how to fix them. It also shows whether the model
+would see the skill.`,
 		Example: "  metier explain table-report\n  metier explain ./skills/mine\n  metier explain table-report --profile cf-harness --json", Args: oneSkill,
 		RunE: func(c *cobra.Command, args []string) error {
 			sh, err := a.openIndex(c.Context(), place)

@@ -18,9 +18,9 @@ func (a *app) fixCommand() *cobra.Command {
 	var write bool
 	c := &cobra.Command{Use: "fix PATH...", GroupID: "author", Short: "Repair the frontmatter of skills",
 		Long: `Some problems in frontmatter are repaired in memory when a skill is read. Fix
-writes these repairs to the file: values that need quotes, a missing closing line,
-a code fence around the file, lines before the frontmatter, broken escapes, and
-misspelled fields. The values and the rest of the file stay the same.
+writes these repairs to the file. It handles values that need quotes, a missing
+closing line, a code fence around the file, lines before the frontmatter, broken
+escapes, and misspelled fields. The values and the rest of the file stay the same.
 
 Fix prints the change as a diff and writes it only with --write. It skips files
 and folders that are symlinks.

@@ -35,7 +35,7 @@ type rootFlags struct {
 }
 
 func (f *rootFlags) add(fl *pflag.FlagSet) {
-	f.placeFlags.add(fl, "`folder` for the scripts to work in (default: the current one)")
+	f.placeFlags.add(fl, "workspace `folder` for scripts (default: the current one)")
 	fl.StringVar(&f.artifacts, "artifact-root", "", "`folder` for the record (default: .metier/runs in the workspace)")
 	f.programFlags.add(fl)
 }

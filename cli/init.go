@@ -19,7 +19,7 @@ func (a *app) initCommand() *cobra.Command {
 		Long: `Init creates the folder NAME with a valid SKILL.md: 'metier validate' and the
 reference validator accept it. It never overwrites existing files. If runs in the
 current folder do not search the new skill's folder, it prints a note. With --dir
-.agents/skills, they do.`,
+.agents/skills, runs find the skill.`,
 		Example: "  metier init word-count --dir .agents/skills\n  metier init word-count", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			name, shown := args[0], filepath.Join(parent, args[0])

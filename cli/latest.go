@@ -13,7 +13,7 @@ const latest = "latest"
 // What latest is, by group of commands.
 const (
 	latestStarted = "the run that started last"
-	latestChanged = "the agent's run that changed last"
+	latestChanged = "the agent run that changed most recently"
 	latestAsked   = "the run that asked last"
 	latestOnly    = "the run that has an open question, if there is only one"
 )

@@ -106,7 +106,7 @@ func (a *app) listCommand() *cobra.Command {
 with its state under the current settings. Without --all, it leaves out skills
 that cannot be used (shadowed, refused, or with user-invocable: false), and reports
 on standard error how many it left out. In a terminal, names and descriptions are
-cut to fit the width. Piped output is not truncated.`,
+truncated to fit the width. Piped output is not truncated.`,
 		Example: "  metier list\n  metier list --all --skills-root ~/skills\n  metier list --state refused --json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {

@@ -31,14 +31,14 @@ func (a *app) mcpCommand() *cobra.Command {
 		Use:     "mcp [flags]",
 		GroupID: "work",
 		Short:   "Serve skills over the Model Context Protocol",
-		Long: `Mcp serves the skills that 'metier list' shows to any client of the Model Context
-Protocol: as tools (to list, search, load, and read), as resources under skill://,
-as prompts, and as entries in the extension io.modelcontextprotocol/skills
-(SEP-2640). Scripts run only if you allow them with --allow-skill-script or in the
-configuration.
+		Long: `Serve your skills to any client of the Model Context Protocol: the skills that
+'metier list' shows. Clients see them as tools (to list, search, load, and read),
+as resources under skill://, as prompts, and as entries in the extension
+io.modelcontextprotocol/skills (SEP-2640). Scripts run only if you allow them with
+--allow-skill-script or in the configuration.
 
-Without --http, it communicates over stdio with the program that started it. With
---http ADDR, it listens on that address and serves MCP at /mcp. If other machines
+Without --http, the server communicates over stdio with the program that started it.
+With --http ADDR, it listens on that address and serves MCP at /mcp. If other machines
 can reach the address, --token-file is required. Each client has its own session,
 and each session is recorded, like a run.
 
@@ -60,7 +60,7 @@ apply to all endpoints.`,
 	fl.StringArrayVar(&f.names, "name", nil, "`host` name that HTTP clients may use, in addition to localhost (repeatable)")
 	fl.StringArrayVar(&f.origins, "allow-origin", nil, "allow HTTP requests from web pages with this `origin` (repeatable)")
 	fl.DurationVar(&f.watch, "watch", 2*time.Second, "how often to check for changed skills (a `duration`; 0: never)")
-	fl.StringArrayVar(&f.endpoints, "endpoint", nil, "also serve other skills or settings at /mcp/NAME: `NAME=PROFILE,ROOT,...` (repeatable)")
+	fl.StringArrayVar(&f.endpoints, "endpoint", nil, "also serve a separate endpoint at /mcp/NAME, with its own skills and settings: `NAME=PROFILE,ROOT,...` (repeatable)")
 	fl.IntVar(&f.anonymous, "anonymous-records", 50, "maximum `number` of records to keep for anonymous HTTP requests, each with up to 1,000 requests; 0: keep all")
 	f.add(fl)
 	a.completions(c)

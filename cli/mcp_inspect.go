@@ -53,10 +53,10 @@ func (a *app) mcpLsCommand() *cobra.Command {
 	var files []string
 	c := &cobra.Command{
 		Use:   "ls",
-		Short: "Show the MCP servers that runs use, and whether they answer",
-		Long: `Ls connects to every server in the configuration (mcp:, mcp_config:) and in
---mcp-config, and shows what each one offers. It exits with 1 if any of them
-fails. A project's files, such as .mcp.json, are read only if you specify them.`,
+		Short: "List the configured MCP servers, and check whether they respond",
+		Long: `Connect to every server in the configuration (mcp:, mcp_config:) and in
+--mcp-config, and show what each one offers. Exit with 1 if any of them fails.
+A project's files, such as .mcp.json, are read only if you specify them.`,
 		Example: "  metier mcp ls\n  metier mcp ls --mcp-config .mcp.json --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return a.mcpLs(c.Context(), files) },

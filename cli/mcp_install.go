@@ -34,8 +34,8 @@ func (a *app) mcpInstallCommand() *cobra.Command {
 		Use:   "install CLIENT [flags] [-- ARGS...]",
 		Short: "Print or write a client's configuration entry for 'metier mcp'",
 		Long: `Install prints the entry that starts this program as a skill server, and the path
-of the client's configuration file for it. With --write, it asks for confirmation
-and then adds the entry to that file, or replaces the entry with the same name.
+of the client's configuration file. With --write, it asks for confirmation, and
+then adds the entry to that file or replaces the entry with the same name.
 The rest of the file stays unchanged.
 Arguments after -- are passed to 'metier mcp'.
 

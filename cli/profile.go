@@ -90,12 +90,12 @@ func (a *app) profileShowCommand() *cobra.Command {
 	var workspace string
 	var set []string
 	c := &cobra.Command{Use: "show [PROFILE]", Short: "Print each setting with its value, origin, and possible values",
-		Long: `Show prints the settings that a run started here would use. They come from the
+		Long: `Show prints the settings that a run in this folder would use. They come from the
 profile, the operator's configuration, --set, and the workspace's metier.yaml, in
-that order. The metier.yaml can only narrow them. The profile is the argument or,
-if there is none, METIER_PROFILE, the profile in the configuration, or default.
+that order. metier.yaml can only narrow them. The profile is the argument or, if
+there is none, METIER_PROFILE, the profile in the configuration, or default.
 Settings that are not implemented yet are marked "no effect yet". In a terminal,
-possible values are cut to its width; --json has all of them.`,
+possible values are truncated to fit the width. --json prints all of them.`,
 		Example: "  metier profile show\n  metier profile show keen --set reload=snapshot\n  metier profile show --json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

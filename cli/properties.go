@@ -10,10 +10,10 @@ import (
 )
 
 func (a *app) readPropertiesCommand() *cobra.Command {
-	c := &cobra.Command{Use: "read-properties PATH", GroupID: "author", Short: "Print a skill's properties as JSON, as skills-ref does",
-		Long: `Read-properties reads the frontmatter of a skill as the reference validator
-skills-ref does, including its quirks. It prints the name, the description, and
-the optional fields that are present, as JSON. It does not validate the skill.
+	c := &cobra.Command{Use: "read-properties PATH", GroupID: "author", Short: "Print a skill's properties as JSON, like skills-ref",
+		Long: `Read the frontmatter of a skill as the reference validator skills-ref does,
+including its quirks. Print the name, the description, and the optional fields
+that are present, as JSON. The skill is not validated.
 
 Exit 1: the skill cannot be read. 2: PATH does not exist.`,
 		Example: "  metier read-properties my-skill", Args: cobra.ExactArgs(1),
@@ -36,7 +36,7 @@ Exit 1: the skill cannot be read. 2: PATH does not exist.`,
 
 func (a *app) toPromptCommand() *cobra.Command {
 	c := &cobra.Command{Use: "to-prompt PATH...", GroupID: "author", Short: "Print skills as an <available_skills> block, like skills-ref",
-		Long: `To-prompt prints the name, description, and location of each skill as the
+		Long: `Print the name, description, and location of each skill as the
 <available_skills> block for a system prompt, byte for byte as the reference
 validator skills-ref does. If a skill cannot be read, the command fails and prints
 nothing.

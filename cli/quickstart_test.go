@@ -119,7 +119,7 @@ func TestQuickstartRunsAScriptInTheSandbox(t *testing.T) {
 			answer, report := q.run()
 			want(t, report, "| south | 3 | 1,058.90 | 48.1 % |\n| west | 2 | 599.80 | 27.2 % |\n| north | 3 | 544.40 | 24.7 % |\n",
 				"by scripts/groups.sh of the skill table-report, in a sandbox. Their totals add up to\n2,203.10.")
-			want(t, answer, "report.md is written: 8 orders, 2,203.10 in total.\n")
+			want(t, answer, "Wrote report.md: 8 orders, 2,203.10 in total.\n")
 			if strings.Contains(answer, "skipped") {
 				t.Errorf("answer: %s", answer)
 			}
@@ -157,7 +157,7 @@ func TestQuickstartSaysWhatTheSandboxLacksAndEndsWell(t *testing.T) {
 			lacks := "sandbox_unavailable: run: the sandbox native cannot run here: " + primitive + ": "
 			want(t, report, "| south | 3 | 1,058.90 |\n| west | 2 | 599.80 |\n| north | 3 | 544.40 |\n",
 				"without scripts/groups.sh of the skill table-report, which could not run here:\n"+lacks)
-			want(t, answer, "report.md is written: 8 orders, 2,203.10 in total.\nThe script of the skill was skipped: "+lacks)
+			want(t, answer, "Wrote report.md: 8 orders, 2,203.10 in total.\nThe script of the skill was skipped: "+lacks)
 			want(t, q.artifact("skill-script-executions.json"), `"status": "error"`, `"exitCode": null`, `"code": "sandbox_unavailable"`)
 		})
 	}

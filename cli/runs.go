@@ -117,7 +117,7 @@ func oneRun(c *cobra.Command, args []string) error {
 
 func (a *app) runsCommand() *cobra.Command {
 	c := &cobra.Command{Use: "runs", GroupID: "proof", Short: "List, show, and export runs, and answer their questions",
-		Long: "Read the records of 'metier run', and answer the questions that runs are waiting\non. Only approve, deny, answer RUN yes|no, and approvals --revoke change anything.", Args: cobra.NoArgs,
+		Long: "Read the records of 'metier run', and answer open questions. Only approve, deny,\nanswer RUN yes|no, and approvals --revoke change anything.", Args: cobra.NoArgs,
 		RunE: a.help}
 	c.AddCommand(a.runsListCommand(), a.runsStatsCommand(), a.runsShowCommand(), a.runsExportCommand(), a.runsAnswerCommand(), a.runsApproveCommand(), a.runsDenyCommand(), a.runsApprovalsCommand())
 	return c
@@ -128,7 +128,7 @@ func (a *app) runsListCommand() *cobra.Command {
 	var limit int
 	c := &cobra.Command{Use: "list", Short: "List the runs, newest first",
 		Long: `List the runs with their status, the skills that were loaded, and the start of the
-task. On a terminal, the task is cut to fit the width.`,
+task. In a terminal, the task is truncated to fit the width.`,
 		Example: "  metier runs list\n  metier runs list --limit 10 --json", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if limit < 0 {

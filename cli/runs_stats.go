@@ -20,12 +20,12 @@ func (a *app) runsStatsCommand() *cobra.Command {
 	var skill, since string
 	var limit int
 	c := &cobra.Command{Use: "stats", Short: "Count how often each skill was loaded, read, and run",
-		Long: `For each skill, stats counts how often its instructions were loaded, its files
-were read, and its scripts were run in all records, and how often each of these
+		Long: `Stats reads all records. For each skill, it counts how often its instructions were
+loaded, its files were read, and its scripts were run, and how often each of these
 failed. It also shows the number of runs and the last use. A use is a load, a
 read, or a script that ran. Records that cannot be read are listed but not
-counted. SINCE is a day (2026-01-31), a time (2026-01-31T15:04:05Z), or a duration
-before now (90m, 12h, 30d).`,
+counted. The value of --since is a day (2026-01-31), a time (2026-01-31T15:04:05Z),
+or a duration before now (90m, 12h, 30d).`,
 		Example: "  metier runs stats\n  metier runs stats --since 30d\n  metier runs stats --skill greet --json", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if limit < 0 {

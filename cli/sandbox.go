@@ -104,7 +104,7 @@ func (a *app) sandboxRunCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [flags] -- CMD ARGS...",
 		Short: "Run one command in the sandbox",
-		Long: `Run gives a command what a skill script gets: system programs, a scratch
+		Long: `Run starts a command with what a skill script gets: system programs, a scratch
 folder, the workspace at /workspace, and nothing else. It exits with the
 command's exit code.`,
 		Example: "  metier sandbox run -- id\n  metier sandbox run --workspace . --timeout 10s -- ls -l /workspace",

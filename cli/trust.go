@@ -16,7 +16,7 @@ func (a *app) trustCommand() *cobra.Command {
 	var revoke bool
 	c := &cobra.Command{Use: "trust NAME|PATH", GroupID: "skills", Short: "Trust a third-party skill until its files change",
 		Long: `Trust records the digest of all of a skill's current files, and the tier that the
-skill gets. The trust ends when one of the files changes. The skill then returns
+skill gets. Trust ends when one of the files changes. The skill then returns
 to its root's tier, and a diagnostic reports this. Trust can raise a third-party
 skill to user or project, never to org or builtin. The command does not run
 anything. Read the skill first: metier show NAME --body.`,

@@ -20,9 +20,9 @@ func (a *app) validateCommand() *cobra.Command {
 	c := &cobra.Command{Use: "validate PATH...", GroupID: "author", Short: "Check skills against the specification",
 		Long: `Validate checks each skill folder, or the SKILL.md in it, against the Agent Skills
 specification, and prints the messages of the reference validator skills-ref. It
-also prints warnings (broken links) and advice (descriptions that do not say when
-to use the skill, scripts that nothing on this machine can run). These do not make
-a skill invalid.
+also prints warnings (broken links) and advice (descriptions that do not explain
+when to use the skill, scripts that no program on this machine can run). These do
+not make a skill invalid.
 
 With --reference, it prints exactly the results and messages of skills-ref,
 including its quirks, and no advice. docs/internal/conformance.md lists the
