@@ -24,7 +24,7 @@ func Markdown() string {
 	b.WriteString("\n")
 	fill(&b, "- ", "*free*: the setting is cosmetic, and any layer may choose any value.")
 	fill(&b, "- ", "*fixed*: only the operator may change the setting.")
-	fill(&b, "- ", "*later*: the setting has no effect yet, because the feature is not built.")
+	fill(&b, "- ", "*later*: the setting has no effect yet, because the feature is not implemented.")
 	stage := ""
 	for _, r := range Table() {
 		if r.Stage != stage {

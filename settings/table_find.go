@@ -32,7 +32,7 @@ func discoverRows() []Row {
 				{RootProject, "the skill folders in the workspace"},
 				{RootHome, "the skill folders in the home directory"},
 				{RootEnv, "the folders listed in AGENT_SKILLS_DIRS"},
-				{RootDB, "skills stored per project; the store is not built yet"},
+				{RootDB, "skills stored per project; the store is not implemented yet"},
 				{RootHarness, "the workspace, if it is a harness (a folder with HARNESS.md)"},
 			}), string(RootProject), string(RootEnv), string(RootHarness)),
 		set("root_families", "The agents whose skill folders are searched by auto:project, auto:home, and env. They are searched in the order of the values below or, for env, in the order of AGENT_SKILLS_DIRS.", "none",
@@ -75,8 +75,8 @@ func discoverRows() []Row {
 				{ReloadSnapshot, "never; the list is built once, at the start"},
 				{ReloadAuto, "same as per_turn in a conversation, and same as snapshot in a batch run"},
 				{ReloadPerTurn, "before each turn"},
-				{ReloadTagged, "when the store changes; same as per_turn until the store is built"},
-				{ReloadWatch, "when a file changes; same as per_turn until file watching is built"},
+				{ReloadTagged, "when the store changes; same as per_turn until the store is implemented"},
+				{ReloadWatch, "when a file changes; same as per_turn until file watching is implemented"},
 				{ReloadPerCall, "each time the skills are requested (in a run, once per turn)"},
 			}),
 		choice("resource_index", "When a skill's files are indexed and hashed.",
@@ -206,12 +206,12 @@ func catalogRows() []Row {
 				{EmptyCatalogSilent, "nothing"},
 				{EmptyCatalogSayNone, "one sentence that says so"},
 			})),
-		budgeted("catalog_max", "Maximum number of skills in the catalog; 0: as many as catalog_budget allows. The catalog shows how many skills it omits.",
+		budgeted("catalog_max", "Maximum number of skills in the catalog; 0: as many as catalog_budget allows. The catalog states how many skills it omits.",
 			func(s *Settings) *int { return &s.Catalog.Max }, 100000),
 		budgeted("catalog_desc_max", "Maximum number of characters per description in the catalog. The value 0, and any value above the specification's limit of 1,024, means 1,024.",
 			func(s *Settings) *int { return &s.Catalog.DescMax }, 100000),
 		budgeted("catalog_budget", "Maximum number of tokens in the catalog, as estimated by metier; 0: no limit. A catalog that does not fit is shortened: "+
-			"first, descriptions are cut to the same length; then only names are shown; finally, only as many names as fit. The model can find the rest with the search tool. "+
+			"first, descriptions are truncated to the same length; then only names are shown; finally, only as many names as fit. The model can find the rest with the search tool. "+
 			"The default is 2% of a 200,000-token context window. For Markdown and XML catalogs of real skills, the estimate was 1.1 to 1.4 times the count from "+
 			"two providers' tokenizers, and up to 1.7 times for JSON catalogs.",
 			func(s *Settings) *int { return &s.Catalog.Budget }, 1000000),

@@ -10,7 +10,7 @@ const (
 	RootProject Root = "auto:project" // the skill folders in the workspace
 	RootHome    Root = "auto:home"    // the skill folders in the home directory
 	RootEnv     Root = "env"          // the folders listed in AGENT_SKILLS_DIRS
-	RootDB      Root = "db"           // skills stored per project; the store is not built yet
+	RootDB      Root = "db"           // skills stored per project; the store is not implemented yet
 	RootHarness Root = "harness"      // the workspace, if it is a harness (a folder with HARNESS.md)
 )
 
@@ -83,8 +83,8 @@ const (
 	ReloadSnapshot Reload = "snapshot" // never; the list is built once, at the start
 	ReloadAuto     Reload = "auto"     // same as per_turn in a conversation, and same as snapshot in a batch run
 	ReloadPerTurn  Reload = "per_turn" // before each turn
-	ReloadTagged   Reload = "tagged"   // when the store changes; same as per_turn until the store is built
-	ReloadWatch    Reload = "watch"    // when a file changes; same as per_turn until file watching is built
+	ReloadTagged   Reload = "tagged"   // when the store changes; same as per_turn until the store is implemented
+	ReloadWatch    Reload = "watch"    // when a file changes; same as per_turn until file watching is implemented
 	ReloadPerCall  Reload = "per_call" // each time the skills are requested (in a run, once per turn)
 )
 
