@@ -59,7 +59,7 @@ run that was stopped or killed, use --resume. To continue a finished run, also u
 --prompt with a new message.`,
 		Example: `  metier run -f examples/quickstart/run.yaml
   metier run --skill report --prompt "Write the weekly report"
-  metier run --harness examples/sales-desk --prompt "Which shop sold most?"
+  metier run --harness examples/sales-desk --prompt "Which shop sold the most?"
   metier run --output-mode batch --allow-tool read_file --prompt-file task.md
   metier run --resume latest`,
 		Args: func(_ *cobra.Command, args []string) error {

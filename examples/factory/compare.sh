@@ -92,7 +92,7 @@ case $model in
 scripted:*)
   echo
   echo "The model was scripted: its turns were written by hand to show how this works."
-  echo "This is not a measurement. Give --model PROVIDER:NAME for one."
+  echo "This is not a measurement. To measure, use --model PROVIDER:NAME."
   ;;
 esac
 exit "$failed"
