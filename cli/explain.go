@@ -93,7 +93,7 @@ type fixableFind struct {
 
 func (a *app) explainCommand() *cobra.Command {
 	var place skillLocation
-	c := &cobra.Command{Use: "explain NAME|PATH", GroupID: "skills", Short: "Show why a skill is loaded, hidden, or refused, and the fix",
+	c := &cobra.Command{Use: "explain NAME|PATH", GroupID: "skills", Short: "Explain a skill's state, and how to fix its problems",
 		Long: `Explain covers each skill with this name, or the skill at this path. It shows
 whether a run with the same flags would load the skill, the rule that decides this,
 the problems that were found, and how to fix them. It also shows whether the model

@@ -31,9 +31,9 @@ func (a *app) mcpCommand() *cobra.Command {
 		Use:     "mcp [flags]",
 		GroupID: "work",
 		Short:   "Serve skills over the Model Context Protocol",
-		Long: `Serve your skills to any client of the Model Context Protocol: the skills that
-'metier list' shows. Clients see them as tools (to list, search, load, and read),
-as resources under skill://, as prompts, and as entries in the extension
+		Long: `Serve your skills (those that 'metier list' shows) to any client of the Model
+Context Protocol. Clients see them as tools (to list, search, load, and read), as
+resources under skill://, as prompts, and as entries in the extension
 io.modelcontextprotocol/skills (SEP-2640). Scripts run only if you allow them with
 --allow-skill-script or in the configuration.
 

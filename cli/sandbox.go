@@ -104,8 +104,8 @@ func (a *app) sandboxRunCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [flags] -- CMD ARGS...",
 		Short: "Run one command in the sandbox",
-		Long: `Run starts a command with what a skill script gets: system programs, a scratch
-folder, the workspace at /workspace, and nothing else. It exits with the
+		Long: `Run starts a command in the same environment as a skill script: system programs, a
+scratch folder, the workspace at /workspace, and nothing else. It exits with the
 command's exit code.`,
 		Example: "  metier sandbox run -- id\n  metier sandbox run --workspace . --timeout 10s -- ls -l /workspace",
 		Args: func(c *cobra.Command, args []string) error {

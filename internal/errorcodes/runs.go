@@ -31,7 +31,7 @@ var runs = []Code{
 	{"input_exists", "conflict", "An input with this ID but different text already exists.", "Use another ID."},
 	{"browser_expired", "", "The shared browser session has ended.", "Resume with a new end time to renew it."},
 	{"more", "", "There are more notices like this.", "List the skills with 'metier list'."},
-	{"workspace_read_only", "", "Tools and programs cannot write to the workspace because it is in a skills folder. Or only programs cannot, because some of its contents cannot be protected.", "Use another workspace."},
+	{"workspace_read_only", "", "The workspace is read-only: for tools and programs if it is in a skills folder, or only for programs if some of its contents cannot be protected.", "Use another workspace."},
 	{"hosts_unused", "", "Hosts are granted, but the settings turn off network access for programs.", "Set script_network=tiered."},
 	{"no_hosts", "", "A tool or a subagent needs network access, but no host is granted.", "Allow hosts."},
 	{"no_browser", "", "A subagent can use a browser, but no browser is shared.", "Share a browser."},

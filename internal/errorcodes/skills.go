@@ -23,7 +23,7 @@ var skills = []Code{
 	{"skills_root_missing", "not_found", "The skills folder does not exist.", "Specify an existing folder."},
 	{"skills_root_not_folder", "invalid", "A path specified as a skills folder is not a folder.", "Specify a folder."},
 	{"skills_root_outside", "denied", "The skills folder is outside the workspace, and this profile does not allow that.", "Move it into the workspace, or mount it."},
-	{"skill_scan_outside_root", "denied", "Through a link, a skills folder leads outside the folder that must contain it.", "Remove the link, or choose another skills folder."},
+	{"skill_scan_outside_root", "denied", "A link in the path of a skills folder leads outside the folder that must contain it.", "Remove the link, or choose another skills folder."},
 	{"unresolvable_skill_scan_path", "unavailable", "A skills root could not be read.", "Check the folder and its permissions."},
 	{"label_taken", "invalid", "Two roots have the same label.", "Give each root its own label."},
 	{"source_missing", "invalid", "A mount has no source.", "Set Mount.Source."},
