@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 
@@ -174,6 +175,11 @@ type protection struct {
 func ownPrograms(op config.Operator) (out []string) {
 	if exe, err := os.Executable(); err == nil {
 		out = append(out, exe, filepath.Join(filepath.Dir(exe), "pagehand"))
+	}
+	if called, err := exec.LookPath(os.Args[0]); err == nil { // it may be a link, or behind one
+		if abs, err := filepath.Abs(called); err == nil {
+			out = append(out, abs)
+		}
 	}
 	if op.Sandbox.Runsc != "" {
 		out = append(out, op.Sandbox.Runsc)

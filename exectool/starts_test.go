@@ -226,6 +226,7 @@ func TestStarts_StopWhatOthersRun(t *testing.T) {
 	for text, rule := range map[string]string{
 		"ln -s /usr/bin/touch x; LOADER ./x mark":                                                          "touch",
 		"ln -s /usr/bin/touch x; exec 3<x; LOADER /proc/self/fd/3 mark":                                    "touch",
+		"git -c help.autocorrect=immediate innit -q mark":                                                  "git init",
 		"ln -s /usr/bin/touch npm; ln -s npm y; ./y mark":                                                  "npm",
 		"LOADER --library-path /usr/bin touch mark":                                                        "touch",
 		"ln -s /usr/bin/touch x; LOADER --library-path . x mark":                                           "touch",

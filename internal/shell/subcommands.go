@@ -59,6 +59,9 @@ func (s *starter) subcommands(words []word, most int) bool {
 	if sub, is := strings.CutPrefix(base, "git-"); is {
 		s.starts(append([]string{"git", sub}, texts(words[1:])...))
 	}
+	if base == "git" && unknownToGit(words) {
+		s.starts([]string{"git", Dynamic})
+	}
 	if _, wraps := wrappers[base]; wraps {
 		return true
 	}
