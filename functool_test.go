@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -197,4 +198,31 @@ func TestCall_WriteWithoutIntentIsClaimedAsSideEffect(t *testing.T) {
 		}
 	}
 	t.Error("no claim was recorded")
+}
+
+// The caller of a tool gets what the record contains, without secrets.
+func TestCall_ReturnsNoSecrets(t *testing.T) {
+	t.Parallel()
+	mem := record.NewMemory()
+	tool, err := metier.FuncTool("weather", "Forecast.", policy.Read, func(context.Context, weatherIn) (weatherIn, error) {
+		return weatherIn{City: "supersecretvalue123"}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := metier.Open(t.Context(), metier.Config{ID: "s", By: "ada", Log: mem, Blobs: record.Redact(mem, record.Secret{Name: "KEY", Value: "supersecretvalue123"}),
+		Tools: []metier.Tool{tool}, Grants: policy.Grants{Tools: []string{"weather"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := s.Call(t.Context(), metier.Call{ID: "c", Tool: "weather", Args: []byte(`{"city":"Oslo"}`), Actor: policy.ByModel})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(`{"city":"[redacted:KEY]"}`, o.Text()); diff != "" {
+		t.Error(diff)
+	}
+	if strings.Contains(string(o.Detail()), "supersecret") {
+		t.Errorf("the detail is %s", o.Detail())
+	}
 }

@@ -1,12 +1,14 @@
 package metier
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"slices"
 
 	"metier/event"
+	"metier/internal/digest"
 	"metier/model"
 	"metier/policy"
 	"metier/record"
@@ -18,17 +20,33 @@ func (s *Session) result(ctx context.Context, c Call, canonical string, res Resu
 	for i := range res.Parts {
 		res.Parts[i].Kind, res.Parts[i].Call, res.Parts[i].Tool, res.Parts[i].Error = model.PartResult, c.ID, canonical, res.Code != ""
 	}
-	content, err := s.putJSON(ctx, res.Parts)
+	parts, err := json.Marshal(res.Parts)
 	if err != nil {
-		return Observation{}, event.ToolResult{}, err
+		return Observation{}, event.ToolResult{}, &Error{Op: "record", Kind: Internal, Code: "encode", Err: err}
+	}
+	kept, content, err := s.stored(ctx, parts)
+	if err == nil && !bytes.Equal(kept, parts) {
+		res.Parts = nil
+		err = json.Unmarshal(kept, &res.Parts)
 	}
 	var detail record.Ref
-	if res.Detail != nil {
-		if detail, err = s.cfg.Blobs.Put(ctx, "application/json", res.Detail); err != nil {
-			return Observation{}, event.ToolResult{}, s.fault("call", err)
-		}
+	if err == nil && res.Detail != nil {
+		res.Detail, detail, err = s.stored(ctx, res.Detail)
+	}
+	if err != nil {
+		return Observation{}, event.ToolResult{}, s.fault("record", err)
 	}
 	return Observation{res}, event.ToolResult{ID: c.ID, Tool: canonical, Code: res.Code, Content: content, Detail: detail, Label: res.Label, Active: active}, nil
+}
+
+// stored stores a part of a result, and returns it without secrets, as the record contains it. The caller
+// gets nothing else, whatever it is: the driver of a model, or a server.
+func (s *Session) stored(ctx context.Context, b []byte) ([]byte, record.Ref, error) {
+	ref, err := s.cfg.Blobs.Put(ctx, "application/json", b)
+	if err == nil && ref.Digest != digest.Bytes(b) {
+		b, err = s.cfg.Blobs.Open(ctx, ref)
+	}
+	return b, ref, err
 }
 
 // recorded returns the observation of a call that already returned.
