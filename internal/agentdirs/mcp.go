@@ -1,6 +1,9 @@
 package agentdirs
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // mcpFiles maps MCP clients to the file in a project in which they find servers.
 var mcpFiles = map[string]string{
@@ -11,23 +14,26 @@ var mcpFiles = map[string]string{
 	"vscode":      ".vscode/mcp.json",
 }
 
-// moreStarting are other files and folders of a project that name programs, which an agent then
-// starts outside of any sandbox: servers, hooks, and plugins.
-var moreStarting = []string{
-	".amazonq/mcp.json", ".claude/settings.json", ".claude/settings.local.json", ".codex/config.toml", ".codex/hooks.json", ".cursor/hooks.json",
-	".junie/mcp/mcp.json", ".kilocode/mcp.json", ".kiro/settings/mcp.json", ".opencode/opencode.json", ".opencode/opencode.jsonc",
-	".opencode/plugin", ".opencode/plugins", ".opencode/tool", ".opencode/tools", ".roo/mcp.json", ".zed/settings.json", "opencode.jsonc",
-}
+// moreStarting are other files and folders of a project in which agents find programs that they start
+// outside of any sandbox: servers, hooks, and plugins.
+var moreStarting = []string{".amazonq", ".crush.json", ".github/hooks", ".zed/settings.json", "crush.json", "opencode.jsonc"}
 
 // MCPFile returns the slash-separated path of a client's file in a project, or "" if it has none.
 func MCPFile(client string) string { return mcpFiles[client] }
 
-// Starting lists the files and folders of a project that name programs for agents to start.
+// Starting lists the files and folders of a project in which agents find programs to start. The
+// folder of an agent, such as .claude, is listed as a whole, because it also has the scripts that hooks
+// run, and commands and subagents with hooks of their own. .github is also for other things.
 func Starting() []string {
 	out := slices.Clone(moreStarting)
 	for _, f := range mcpFiles {
 		out = append(out, f)
 	}
+	for _, f := range ProjectFolders() {
+		if top, _, _ := strings.Cut(f, "/"); top != ".github" {
+			out = append(out, top)
+		}
+	}
 	slices.Sort(out)
-	return out
+	return slices.Compact(out)
 }
