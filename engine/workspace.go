@@ -12,7 +12,6 @@ import (
 	"metier/internal/confine"
 	"metier/sandbox"
 	"metier/settings"
-	"metier/skillroots"
 )
 
 // WorkspaceDir resolves the folder of a workspace. "" means the folder of the
@@ -65,8 +64,8 @@ func (e *Engine) SandboxFolder(ctx context.Context, dir string) (*sandbox.Worksp
 		return nil, err
 	}
 	l := Launch{Workspace: ws, Tools: []string{settings.ToolBash}}
-	for _, c := range op.Skills {
-		l.Roots = append(l.Roots, skillroots.Root{Path: c.Path})
+	if l.Roots, err = e.Finder().Find(nil, nil, op.Skills, set, ws, nil); err != nil {
+		return nil, err
 	}
 	if l.Artifacts, err = e.RunsRoot("", op, ws); err != nil {
 		return nil, err
