@@ -39,7 +39,7 @@ func (a *app) placed(hint string) string {
 }
 
 // flagWords returns a flag that was given as it can be typed.
-func flagWords(f *pflag.Flag) (words string) {
+func flagWords(f *pflag.Flag) string {
 	if f == nil || !f.Changed {
 		return ""
 	}
@@ -47,10 +47,7 @@ func flagWords(f *pflag.Flag) (words string) {
 	if list, ok := f.Value.(pflag.SliceValue); ok {
 		values = list.GetSlice()
 	}
-	for _, v := range values {
-		words += " --" + f.Name + " " + shellWord(v)
-	}
-	return words
+	return flagged("--"+f.Name, values)
 }
 
 // noteCurrent makes every command note that it is the current one.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -40,6 +41,7 @@ type result struct {
 
 	shown     bool // the terminal has the answer already
 	batch     bool // every question was answered with no
+	scripts   []engine.DeniedScript
 	maxTokens int64
 	workspace string
 }
@@ -58,7 +60,7 @@ type ask struct {
 
 func outcomeResult(o engine.Outcome) result {
 	r := result{Run: o.Run, Phase: o.Phase, Status: o.Status, Code: o.Code, Reason: o.Reason, Answer: o.Answer, Output: o.Output, Turns: o.Turns,
-		Tokens: o.Usage.Input + o.Usage.Output, Dir: o.Dir, workspace: o.Workspace, Catalog: o.Catalog, Denied: denied{deniedCalls(o.Denied), o.Denied}, Notices: append([]engine.Notice{}, o.Notices...), batch: o.Batch, maxTokens: o.MaxTokens}
+		Tokens: o.Usage.Input + o.Usage.Output, Dir: o.Dir, workspace: o.Workspace, Catalog: o.Catalog, Denied: denied{deniedCalls(o.Denied), o.Denied}, Notices: append([]engine.Notice{}, o.Notices...), batch: o.Batch, scripts: o.Scripts, maxTokens: o.MaxTokens}
 	if o.Head.Seq > 0 {
 		r.Head = fmt.Sprintf("%d:%s", o.Head.Seq, o.Head.Hash)
 	}
@@ -91,7 +93,7 @@ func (a *app) finishRun(f runFlags, rs []result, work error) error {
 	}
 	err := a.put(oneOrMany(rs), func() {
 		for _, r := range rs {
-			a.showResult(r)
+			a.showResult(r, f)
 		}
 	})
 	if err = cmp.Or(err, work); err != nil {
@@ -136,7 +138,7 @@ func oneOrMany(rs []result) any {
 	return map[string]any{"runs": rs}
 }
 
-func (a *app) showResult(r result) {
+func (a *app) showResult(r result, f runFlags) {
 	if r.Output != nil {
 		fmt.Fprintf(a.Out, "%s\n", harmless(r.Output))
 	} else if r.Answer != "" && !r.shown {
@@ -155,6 +157,9 @@ func (a *app) showResult(r result) {
 		fmt.Fprintf(a.Err, "denied: %s; see 'metier runs show %s'\n", s, a.named(r))
 		if r.batch && slices.ContainsFunc(r.Denied.Calls, func(d event.Denial) bool { return d.Code == policy.CodeRefused }) {
 			fmt.Fprintln(a.Err, "  hint: a batch run answers no to every question; approve scripts with --allow-skill-script, use a policy file, or leave questions open with --on-approval wait")
+		}
+		if s := allowScripts(r, f); s != "" {
+			fmt.Fprintln(a.Err, "  hint: "+s)
 		}
 	}
 	fmt.Fprintf(a.Err, "record: %s\n", oneLine(filepath.Join(r.Dir, "events.jsonl")))
@@ -215,12 +220,15 @@ func (a *app) named(r result) string {
 	return shellWord(what)
 }
 
+// plainWord matches a word that no shell interprets.
+var plainWord = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
+
 // shellWord quotes a word of a command if a shell would interpret it.
 func shellWord(s string) string {
-	if s == "" || strings.ContainsAny(s, " \t\"'$&;()<>|*?\\") {
-		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	if plainWord.MatchString(s) {
+		return s
 	}
-	return s
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // resumable adds to an error of the record or of the disk how to resume the run once the cause is

@@ -20,6 +20,7 @@ type Outcome struct {
 	Workspace string
 	Dir       string            // of the record
 	Denied    []event.Denial    // calls, those of subagents included
+	Scripts   []DeniedScript    // scripts that were denied because the operator did not allow them
 	Catalog   run.CatalogReport // the skills that the model was shown
 	Notices   []Notice          // what the user should know
 	Batch     bool              // every question was answered with no

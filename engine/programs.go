@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -116,22 +115,15 @@ func cutEntry(entry string) (skill, file string, ok bool) {
 // the skill's tree.
 func (r *Run) approve(ctx context.Context, entries []string) error {
 	for _, e := range entries {
-		name, file, _ := cutEntry(e)
-		sk, err := r.snapshot.Find(name)
+		sk, file, err := r.scriptOf(ctx, e)
 		if err != nil {
 			return err
 		}
+		name := strings.TrimSuffix(e, ":"+file)
 		for _, other := range r.snapshot.Entries(name) {
 			if name != sk.ID.String() && other.State == metier.Shadowed && other.Tier != sk.Tier {
 				r.note("script_by_name", "%s allows a script of %s (%s), which hides %s (%s)", e, sk.ID, sk.Tier.Or(), other.ID, other.Tier.Or())
 			}
-		}
-		if sk, err = r.snapshot.Index(ctx, sk); err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(sk.Resources, func(f metier.Resource) bool { return f.Path == file }) {
-			return &metier.Error{Op: "run", Skill: name, Path: file, Kind: metier.NotFound, Code: "script_not_indexed", Hint: "'metier show " + name + "' lists its files",
-				Err: fmt.Errorf("the skill %s has no script %s", name, file)}
 		}
 		a := policy.ApprovedScript{Entry: sk.Name + ":" + file, Tree: string(sk.Tree)}
 		r.launch.Approved = append(r.launch.Approved, a)
