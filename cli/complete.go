@@ -57,7 +57,7 @@ func (a *app) completions(c *cobra.Command) {
 		"browser-endpoint":              words("http://127.0.0.1:9222"),
 		"browser-until":                 words("20m", "1h"),
 		"skill-script-execution-target": words("sandbox"),
-		"level":                         words("L0", "L1", "L2", "L3"),
+		"level":                         words(levelNames()...),
 		"scope":                         words(policy.ScopeOnce, policy.ScopeSession, policy.ScopeAlways),
 	}
 	for _, name := range []string{"prompt", "max-turns", "max-tokens", "limit", "browser-origin", "allow-host", "timeout", "question", "from", "since"} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"metier/config"
 	"metier/engine"
 	"metier/exectool"
+	"metier/internal/plural"
 	"metier/internal/termtext"
 	"metier/sandbox"
 )
@@ -30,8 +32,7 @@ func (a *app) sandboxProbeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "probe",
 		Short: "Show what isolation this machine provides, and what is missing",
-		Long: `Probe tries each sandbox and prints the isolation level that it provides: L0
-(none), L1 (filtered), L2 (separated from the host), or L3 (with its own kernel).
+		Long: "Probe tries each sandbox and prints the isolation level that it provides:\n" + levelChoices() + `.
 
 Exit 6: the default sandbox cannot run programs at L2.`,
 		Example: "  metier sandbox probe\n  metier sandbox probe --json",
@@ -93,6 +94,26 @@ func probeText(w io.Writer, list []sandbox.Report, def string) {
 	}
 }
 
+// levelChoices lists the isolation levels with their meanings.
+func levelChoices() string {
+	var out []string
+	for _, l := range sandbox.Levels() {
+		out = append(out, l.String()+" ("+l.Meaning()+")")
+	}
+	return plural.Either(out)
+}
+
+// levelNames lists the isolation levels.
+func levelNames() (out []string) {
+	for _, l := range sandbox.Levels() {
+		out = append(out, l.String())
+	}
+	return out
+}
+
+// backendChoices describes the values of --sandbox.
+var backendChoices = plural.Either(engine.Backends()) + ", which does not isolate (default " + engine.BackendNative + ")"
+
 // sandboxFlags are the flags of `sandbox run`.
 type sandboxFlags struct {
 	workspace, level, backend string
@@ -121,8 +142,8 @@ command's exit code.`,
 	fl := c.Flags()
 	fl.StringVar(&f.workspace, "workspace", "", "writable `folder` to mount at /workspace (default: none)")
 	fl.DurationVar(&f.timeout, "timeout", 0, "time limit for the command (a `duration` such as 90s; default 1m)")
-	fl.StringVar(&f.level, "level", sandbox.L2.String(), "minimum isolation `level`: L0, L1, L2, or L3")
-	fl.StringVar(&f.backend, "sandbox", "", "`sandbox` to use: "+strings.Join(engine.Backends(), ", ")+" (default native)")
+	fl.StringVar(&f.level, "level", "", "minimum isolation `level`: "+levelChoices()+" (default "+sandbox.L2.String()+", or "+sandbox.L0.String()+" with --sandbox "+engine.BackendUnsafe+")")
+	fl.StringVar(&f.backend, "sandbox", "", "`sandbox` to use: "+backendChoices)
 	a.completions(c)
 	return c
 }
@@ -136,9 +157,13 @@ func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, leveled bool, args
 	if err != nil {
 		return err
 	}
-	least, err := sandbox.ParseLevel(f.level)
-	if err != nil {
-		return wrong("usage", "levels: L0, L1, L2, L3", "--level %s is not a level", termtext.Quote(f.level))
+	least := sandbox.L2
+	if leveled {
+		if least, err = sandbox.ParseLevel(f.level); err != nil && slices.Contains(engine.Backends(), f.level) {
+			return wrong("usage", "use --sandbox "+f.level, "%s is a value of --sandbox, not a level", f.level)
+		} else if err != nil {
+			return wrong("usage", "levels: "+levelChoices(), "--level %s is not a level", termtext.Quote(f.level))
+		}
 	}
 	if f.timeout < 0 {
 		return wrong("usage", "use a duration such as 10s", "--timeout cannot be negative")

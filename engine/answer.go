@@ -10,6 +10,7 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/internal/plural"
 	"metier/policy"
 	"metier/run"
 )
@@ -140,18 +141,9 @@ func pickQuestion(ctx context.Context, folder *run.Folder, status string, open [
 		}
 		return none, metier.Fieldf(metier.Invalid, "AnswerRequest.Question", "question_ambiguous", "specify one with AnswerRequest.Question, by its ID or its call: "+strings.Join(names, "; "), "%d questions are open", len(found))
 	case !slices.Contains(found[0].Scopes, a.Scope):
-		return none, metier.Fieldf(metier.Invalid, "AnswerRequest.Scope", "scope_unknown", "use AnswerRequest.Scope "+either(found[0].Scopes), "%q is not a valid scope for this question", a.Scope)
+		return none, metier.Fieldf(metier.Invalid, "AnswerRequest.Scope", "scope_unknown", "use AnswerRequest.Scope "+plural.Either(found[0].Scopes), "%q is not a valid scope for this question", a.Scope)
 	}
 	return found[0], nil
-}
-
-// either joins choices: a, "a or b", or "a, b, or c".
-func either(choices []string) string {
-	last := len(choices) - 1
-	if last < 2 {
-		return strings.Join(choices, " or ")
-	}
-	return strings.Join(choices[:last], ", ") + ", or " + choices[last]
 }
 
 // NotOpen returns an error that explains why there is nothing to answer.

@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"metier/engine"
+	"metier/policy"
+	"metier/sandbox"
 )
 
 // Records contain a launch, and old ones must remain readable: no field is renamed, removed, or
@@ -59,4 +61,24 @@ func fieldsOf(t reflect.Type, path string) (out []string) {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// Package policy, which imports nothing, has its own list of the levels.
+func TestLevels_PolicyAcceptsThoseOfSandboxes(t *testing.T) {
+	t.Parallel()
+	for _, l := range sandbox.Levels() {
+		if err := policy.CheckLevel(l.String()); err != nil {
+			t.Error(err)
+		}
+		if parsed, err := sandbox.ParseLevel(l.String()); parsed != l || err != nil {
+			t.Errorf("ParseLevel(%s) = %s, %v", l, parsed, err)
+		}
+		if l.Meaning() == "" {
+			t.Errorf("%s has no meaning", l)
+		}
+	}
+	after := sandbox.L3 + 1
+	if err := policy.CheckLevel("L4"); err == nil || after.Meaning() != "" {
+		t.Errorf("a level after L3 is accepted, or has the meaning %q", after.Meaning())
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"time"
 )
 
@@ -29,6 +30,9 @@ const (
 	L3              // a separate kernel
 )
 
+// Levels lists the isolation levels, weakest first.
+func Levels() []Level { return []Level{L0, L1, L2, L3} }
+
 func (l Level) String() string {
 	if l < L0 || l > L3 {
 		return fmt.Sprintf("Level(%d)", int(l))
@@ -36,14 +40,30 @@ func (l Level) String() string {
 	return fmt.Sprintf("L%d", int(l))
 }
 
+// Meaning describes a level in a few words, or returns "" for one that does not exist.
+func (l Level) Meaning() string {
+	switch l {
+	case L0:
+		return "none"
+	case L1:
+		return "filtered"
+	case L2:
+		return "separated from the host"
+	case L3:
+		return "with its own kernel"
+	}
+	return ""
+}
+
 // ParseLevel parses L0 to L3. The error lists the choices.
 func ParseLevel(s string) (Level, error) {
-	for l := L0; l <= L3; l++ {
-		if s == l.String() {
+	names := make([]string, len(Levels()))
+	for i, l := range Levels() {
+		if names[i] = l.String(); s == names[i] {
 			return l, nil
 		}
 	}
-	return 0, fmt.Errorf("%q is not an isolation level: use L0, L1, L2, or L3", s)
+	return 0, fmt.Errorf("%q is not an isolation level: levels: %s", s, strings.Join(names, ", "))
 }
 
 // Folders that exist in every backend.

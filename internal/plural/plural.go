@@ -1,7 +1,10 @@
-// Package plural formats numbers with nouns.
+// Package plural formats numbers with nouns, and lists of choices.
 package plural
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // Of returns a number with a noun, such as 1 skill or 2,000 skills.
 func Of(n int, noun string) string {
@@ -22,4 +25,13 @@ func Thousands(n int64) string {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
+}
+
+// Either joins choices: a, "a or b", or "a, b, or c".
+func Either(choices []string) string {
+	last := len(choices) - 1
+	if last < 2 {
+		return strings.Join(choices, " or ")
+	}
+	return strings.Join(choices[:last], ", ") + ", or " + choices[last]
 }
