@@ -7,6 +7,8 @@ import (
 
 // flagOf maps the field names in errors, hints, and notices of other packages to flags.
 var flagOf = map[string]string{
+	"Access.Hosts":                   "--name",
+	"Access.Origins":                 "--allow-origin",
 	"AnswerRequest.Question":         "--question",
 	"AnswerRequest.Scope":            "--scope",
 	"Hooks.Verbose":                  "--verbose",
@@ -46,7 +48,7 @@ var flagOf = map[string]string{
 }
 
 // fieldName matches a field, and the values that follow it as in Request.Tools=default,bash.
-var fieldName = regexp.MustCompile(`\b(?:AnswerRequest|Hooks|Request|ResumeOptions)(?:\.[A-Z][A-Za-z]*)+(?:=\w+(?:,\w+)*)?`)
+var fieldName = regexp.MustCompile(`\b(?:Access|AnswerRequest|Hooks|Request|ResumeOptions)(?:\.[A-Z][A-Za-z]*)+(?:=\w+(?:,\w+)*)?`)
 
 // asFlags replaces the names of fields with those of their flags, and fields that have values with
 // one flag for each value.

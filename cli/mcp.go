@@ -57,8 +57,8 @@ apply to all endpoints.`,
 	fl := c.Flags()
 	fl.StringVar(&f.http, "http", "", "serve HTTP on this `address`, such as 127.0.0.1:8931")
 	fl.StringVar(&f.tokens, "token-file", "", "`file` that lists the permitted HTTP clients, one PRINCIPAL TOKEN pair per line")
-	fl.StringArrayVar(&f.names, "name", nil, "`host` name that HTTP clients may use, in addition to localhost (repeatable)")
-	fl.StringArrayVar(&f.origins, "allow-origin", nil, "allow HTTP requests from web pages with this `origin` (repeatable)")
+	fl.StringArrayVar(&f.names, "name", nil, "`host` name of this server that HTTP clients may use, in addition to localhost, with or without a port (repeatable)")
+	fl.StringArrayVar(&f.origins, "allow-origin", nil, "allow HTTP requests from web pages with this `origin`, such as https://app.example.org (repeatable)")
 	fl.DurationVar(&f.watch, "watch", 2*time.Second, "how often to check for changed skills (a `duration`; 0: never)")
 	fl.StringArrayVar(&f.endpoints, "endpoint", nil, "also serve a separate endpoint at /mcp/NAME, with its own skills and settings: `NAME=PROFILE,ROOT,...` (repeatable)")
 	fl.IntVar(&f.anonymous, "anonymous-records", 50, "maximum `number` of records to keep for anonymous HTTP requests, each with up to 1,000 requests; 0: keep all")
@@ -116,6 +116,9 @@ func (a *app) access(f mcpFlags) (out server.Access, err error) {
 		if out.Tokens, err = serve.ReadTokens(a.engine(), f.tokens); err != nil {
 			return out, err
 		}
+	}
+	if err := out.Check(); err != nil {
+		return out, err
 	}
 	return out, serve.CheckAddress(f.http, len(out.Tokens) > 0)
 }

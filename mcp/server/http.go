@@ -12,12 +12,15 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"metier"
+	"metier/internal/egress"
 	"metier/internal/intake"
 	"metier/internal/peeruser"
 )
@@ -36,6 +39,36 @@ type Access struct {
 	// Origins are the web pages that may call, such as https://example.org. A request without an
 	// Origin header passes this check.
 	Origins []string
+}
+
+// Check returns an error for a host or an origin that no request could match.
+func (a Access) Check() error {
+	for _, h := range a.Hosts {
+		if !isHost(h) {
+			return metier.Fieldf(metier.Invalid, "Access.Hosts", "usage", "use a host name such as skills.example.org or skills.example.org:8443, without a scheme, a path, or a wildcard", "Access.Hosts: %q is not a host name", h)
+		}
+	}
+	for _, o := range a.Origins {
+		if normalOrigin(o) == "" {
+			return metier.Fieldf(metier.Invalid, "Access.Origins", "usage", "use the scheme, the host, and the port of the web page, such as https://app.example.org or http://localhost:3000, without a path or a wildcard", "Access.Origins: %q is not an origin", o)
+		}
+	}
+	return nil
+}
+
+// isHost reports whether text is a host, with or without a port.
+func isHost(text string) bool {
+	host := text
+	if h, port, err := net.SplitHostPort(text); err == nil {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return false
+		}
+		if host = h; strings.Contains(h, ":") {
+			host = "[" + h + "]"
+		}
+	}
+	_, err := egress.Form(host)
+	return err == nil && !strings.HasSuffix(host, ".")
 }
 
 const (
@@ -235,7 +268,9 @@ func (a Access) host(host string) bool {
 	if ip := net.ParseIP(name); ip != nil && ip.IsLoopback() || strings.EqualFold(name, "localhost") {
 		return true
 	}
-	return slices.ContainsFunc(a.Hosts, func(h string) bool { return strings.EqualFold(h, name) || strings.EqualFold(h, host) })
+	return slices.ContainsFunc(a.Hosts, func(h string) bool {
+		return strings.EqualFold(strings.Trim(h, "[]"), name) || strings.EqualFold(h, host)
+	})
 }
 
 // origin reports whether a web page may call: one with the scheme, host, and port of this address,
@@ -249,7 +284,7 @@ func (a Access) origin(origin, self string) bool {
 // as null.
 func normalOrigin(text string) string {
 	u, err := url.Parse(strings.TrimSuffix(text, "/"))
-	if err != nil || u.Hostname() == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme == "" || !isHost(u.Host) || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
 		return ""
 	}
 	port := u.Port()

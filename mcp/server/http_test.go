@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"metier"
 	"metier/mcp/server"
 )
 
@@ -172,6 +174,48 @@ func TestHandler_RefusesWhatSessionsWouldKeep(t *testing.T) {
 	} {
 		if diff := cmp.Diff(want, post(body)); diff != "" {
 			t.Errorf("%.60s… (-want +got):\n%s", body, diff)
+		}
+	}
+}
+
+// A host or an origin that no request can match is a mistake of the operator.
+func TestAccess_Check(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		field string // of the error; "": none
+		hosts []string
+		pages []string
+	}{
+		{"", nil, nil},
+		{"", []string{"skills.example.org", "Skills.example.org:8443", "build_host", "192.0.2.1", "fd00::1", "[fd00::1]", "[fd00::1]:80"}, nil},
+		{"", nil, []string{"https://example.org", "http://Localhost:3000", "https://example.org/", "http://[fd00::1]:80", "chrome-extension://abcdef"}},
+		{"Access.Hosts", []string{"skills.example.org", "http://skills.example.org"}, nil},
+		{"Access.Hosts", []string{"skills.example.org/mcp"}, nil},
+		{"Access.Hosts", []string{"*.example.org"}, nil},
+		{"Access.Hosts", []string{""}, nil},
+		{"Access.Hosts", []string{"skills.example.org:"}, nil},
+		{"Access.Hosts", []string{"skills.example.org:0"}, nil},
+		{"Access.Hosts", []string{"skills.example.org:65536"}, nil},
+		{"Access.Hosts", []string{"a, b"}, nil},
+		{"Access.Origins", nil, []string{"https://example.org", "example.org"}},
+		{"Access.Origins", nil, []string{"example.org:443"}},
+		{"Access.Origins", nil, []string{"//example.org"}},
+		{"Access.Origins", nil, []string{"https://example.org/page"}},
+		{"Access.Origins", nil, []string{"https://*.example.org"}},
+		{"Access.Origins", nil, []string{"https://user@example.org"}},
+		{"Access.Origins", nil, []string{"https://example.org:65536"}},
+		{"Access.Origins", nil, []string{"https://"}},
+		{"Access.Origins", nil, []string{"*"}},
+		{"Access.Origins", nil, []string{"null"}},
+		{"Access.Origins", nil, []string{""}},
+	} {
+		err := server.Access{Hosts: tt.hosts, Origins: tt.pages}.Check()
+		field := ""
+		if e, ok := errors.AsType[*metier.Error](err); ok {
+			field = e.Field
+		}
+		if field != tt.field || (err == nil) != (tt.field == "") {
+			t.Errorf("hosts %q, origins %q: %v", tt.hosts, tt.pages, err)
 		}
 	}
 }

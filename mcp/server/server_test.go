@@ -389,7 +389,7 @@ func TestPromptsAreTheSkillsOfPeople(t *testing.T) {
 func TestWhoMayCallOverHTTP(t *testing.T) {
 	t.Parallel()
 	w := start(t, library)
-	open, guarded := w.http(server.Access{Hosts: []string{"skills.example.org"}, Origins: []string{"https://page.example.org"}}), w.http(server.Access{Tokens: map[string]string{"ann": "token-of-ann-0123456789"}})
+	open, guarded := w.http(server.Access{Hosts: []string{"skills.example.org", "[fd00::1]"}, Origins: []string{"https://page.example.org"}}), w.http(server.Access{Tokens: map[string]string{"ann": "token-of-ann-0123456789"}})
 	ping := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 	for _, tt := range []struct {
 		name, url, host, origin, auth string
@@ -398,6 +398,7 @@ func TestWhoMayCallOverHTTP(t *testing.T) {
 		{"a program", open.URL, "", "", "", 200},
 		{"by the name of this machine", open.URL, "localhost:1", "", "", 200},
 		{"by a name that was allowed", open.URL, "skills.example.org", "", "", 200},
+		{"by an address that was allowed", open.URL, "[fd00::1]:80", "", "", 200},
 		{"by a name that leads here", open.URL, "evil.example.org", "", "", http.StatusMisdirectedRequest},
 		{"an allowed page", open.URL, "", "https://page.example.org", "", 200},
 		{"another page", open.URL, "", "https://evil.example.org", "", 403},
