@@ -37,7 +37,7 @@ func (r *repairer) rewriteFlow(e entry, raw string) ([]string, bool) {
 		return nil, false
 	case after != "" && !strings.Contains(raw[:end], "\n") && e.key != "metadata" && !hidden.MatchString(raw) && !edged(r.lines[e.from+1:e.last]):
 		text, comment, ok := fold(raw)
-		if !ok {
+		if !ok || r.misplaced(e) {
 			return nil, false
 		}
 		r.note(e.from, min(e.after+end+strings.Index(raw[end:], after), len(r.lines[e.from])), CodeTextAfterFlow,

@@ -98,6 +98,9 @@ func parseYAML(text []byte, line int) (Front, []Diagnostic) {
 		return view(n, line)
 	}
 	n, notes, ok := repair(text, line, err)
+	if !ok && notes != nil {
+		return Front{Present: true}, notes
+	}
 	if !ok {
 		return Front{Present: true}, []Diagnostic{refusal(text, line, err)}
 	}
@@ -135,6 +138,9 @@ func refusal(text []byte, line int, err error) Diagnostic {
 		if bytes.HasPrefix(l, []byte("<<<<<<< ")) {
 			d.Detail, d.Line, d.Column = "an unresolved merge conflict starts here; keep one side and remove the conflict markers", line, 1
 			break
+		}
+		if line == d.Line {
+			d = tabRefused(d, strings.TrimRight(string(l), "\r\n"))
 		}
 		line++
 	}

@@ -23,6 +23,8 @@ const (
 // a repair cannot widen authority. An unreadable allowed-tools is declared and empty. An unreadable flag refuses the block, and
 // so do anchors, aliases, tags, merge keys, duplicate keys, further documents, control characters, and all limits, even if
 // a rewrite would hide them. Line numbers do not change.
+//
+// If it refuses the block because a field is indented, the only diagnostic says so.
 func repair(text []byte, firstLine int, first error) (*yaml.Node, []Diagnostic, bool) {
 	if !mayRepair(first) || strange(text) {
 		return nil, nil, false
@@ -30,7 +32,7 @@ func repair(text []byte, firstLine int, first error) (*yaml.Node, []Diagnostic, 
 	r := repairer{firstLine: firstLine}
 	n, ok := r.run(text, first)
 	if !ok {
-		return nil, nil, false
+		return nil, r.indented, false
 	}
 	slices.SortStableFunc(r.notes, func(a, b Diagnostic) int { return a.Line - b.Line })
 	return n, r.notes, true
@@ -87,6 +89,7 @@ type repairer struct {
 	all       []entry
 	notes     []Diagnostic
 	fixed     []fixed
+	indented  []Diagnostic // the field because of which the block stays refused
 }
 
 // fixed is an entry with its repaired lines. It has no lines if the value could not be read.
@@ -261,7 +264,7 @@ func (r *repairer) rewrite(e entry, err error) ([]string, bool) {
 		return r.unreadable(e, raw)
 	}
 	text, comment, ok := fold(raw)
-	if !ok {
+	if !ok || r.misplaced(e) {
 		return nil, false
 	}
 	if strings.IndexByte("*`@,%]}", text[0]) >= 0 || strings.HasPrefix(text, "- ") || strings.HasPrefix(text, "? ") {
@@ -360,7 +363,11 @@ func (r *repairer) unreadable(e entry, raw string) ([]string, bool) {
 		r.note(e.from, r.start(e), CodeUnreadableField, "allowed-tools cannot be parsed and counts as an empty list; write one pattern per line, or quote it")
 		return r.quoted(e, "", ""), true
 	}
-	r.note(e.from, r.start(e), CodeUnreadableField, fmt.Sprintf("the value of %s is not valid YAML; it was kept as text; fix its brackets, commas, and indentation", e.key))
+	detail := "the value of %s is not valid YAML; it was kept as text; fix its brackets, commas, and indentation"
+	if slices.ContainsFunc(r.lines[e.from+1:e.last], tabbed) {
+		detail = "the value of %s is indented with tabs, which YAML does not allow; it was kept as text; indent it with spaces"
+	}
+	r.note(e.from, r.start(e), CodeUnreadableField, fmt.Sprintf(detail, e.key))
 	return r.quoted(e, strings.TrimSpace(raw), ""), true
 }
 
