@@ -78,14 +78,27 @@ func (a *app) section(name string, rows [][]string) {
 }
 
 func (a *app) skillRows(r run.Report) (rows [][]string) {
+	before := map[string]string{} // digests by skill
 	for _, s := range r.Activations {
 		changed := ""
-		if s.DigestChanged {
+		switch {
+		case before[s.SkillID] == s.Digest:
+			changed = "loaded again"
+		case before[s.SkillID] != "":
+			changed = "loaded again after a change"
+		case s.DigestChanged:
 			changed = "changed since it was indexed"
 		}
-		rows = append(rows, []string{s.Name, s.Tier, s.Source, a.short(s.Digest), changed})
+		before[s.SkillID] = s.Digest
+		rows = append(rows, []string{s.Name, s.Tier, loadedBy(s.Source), a.short(s.Digest), changed})
 	}
 	return rows
+}
+
+// loadedBy describes an activation source.
+func loadedBy(source string) string {
+	words := map[string]string{"cli-preload": "preloaded", "model-tool": "loaded by the model", "user-explicit": "loaded by the user", "subagent-inherit": "preloaded for the subagent"}
+	return cmp.Or(words[source], source)
 }
 
 func (a *app) readRows(r run.Report) (rows [][]string) {

@@ -379,11 +379,35 @@ func (r *Run) resumed(ctx context.Context, restored run.Restored, d drifts, choi
 		return err
 	}
 	for _, x := range d.active {
-		if _, err := r.session.Activate(ctx, x.SkillID, r.source()); err != nil {
+		at := slices.IndexFunc(restored.Active, func(e event.SkillActivated) bool { return e.SkillID == x.SkillID })
+		if err := r.loadAgain(ctx, restored.Active[at]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// loadAgain loads a skill from disk as it was loaded before: by the same party, and with the same
+// arguments.
+func (r *Run) loadAgain(ctx context.Context, before event.SkillActivated) error {
+	var args struct{ Arguments []string }
+	for e, err := range events(ctx, r.log) {
+		if err != nil {
+			return err
+		}
+		call, ok := e.(event.ToolCallStarted)
+		if !ok || call.ID != before.Call {
+			continue
+		}
+		b, err := r.folder.Blobs().Open(ctx, call.Args)
+		if err != nil {
+			return fmt.Errorf("read the arguments of the skill %s: %w", before.Name, err)
+		}
+		_ = json.Unmarshal(b, &args) // a model's call has a name only
+		break
+	}
+	_, err := r.session.Activate(ctx, before.SkillID, before.ActivationSource, args.Arguments...)
+	return err
 }
 
 // codeUnbound is the code of a notice that the record lacks the list of skills from the run's
@@ -392,14 +416,6 @@ const codeUnbound = "registry_unbound"
 
 func (r *Run) unbound() {
 	r.notices.deliver(Notice{codeUnbound, Note, "the record does not hold the list of skills and files of the run's start any more; skills that are not active are used as they are now"})
-}
-
-// source returns the activation source of what the run begins with.
-func (r *Run) source() string {
-	if r.launch.Child != nil {
-		return sourceChild
-	}
-	return sourceRun
 }
 
 // appendNotices records the notices that no other entry followed.
