@@ -35,8 +35,15 @@ type AgentOptions struct {
 	MaxTokens int64    // of one answer; 0: no limit
 	Environ   []string // NAME=value; nil: the environment of the process
 
-	// Approve answers policy questions, such as whether a script may run. If nil, every answer is
-	// no.
+	// Approve answers a question that policy asks before a call, such as whether a script may run.
+	// The call has no effect until then. Approve runs in goroutines of the agent, and if several
+	// calls of a turn need an answer, at the same time. It may block until ctx ends, in which case
+	// the question stays open.
+	//
+	// An answer needs only Allow: without Scope, it applies once, and without By, it is the user's.
+	// A Scope that is not in [Question.Scopes] is an error. If Approve returns an error, the run
+	// fails with the code ask_failed. If Approve is nil, every answer is no, and the model gets the
+	// code refused.
 	Approve func(context.Context, Question) (policy.Answer, error)
 	// Progress receives progress, such as text while the model writes it.
 	Progress func(agent.Progress)

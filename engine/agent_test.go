@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -215,4 +216,67 @@ func TestAgent_AskFailsAfterClose(t *testing.T) {
 	if err := a.Close(t.Context()); err != nil {
 		t.Errorf("second Close: %v", err)
 	}
+}
+
+// What AgentOptions.Approve documents: it gets the whole question, questions of one turn are open at
+// the same time, and its error ends the run.
+func TestAgent_Approve(t *testing.T) {
+	t.Parallel()
+	outside := t.TempDir()
+	write(t, filepath.Join(outside, "a.txt"), "a\n")
+	ask := func(approve func(context.Context, engine.Question) (policy.Answer, error)) engine.Outcome {
+		t.Helper()
+		a, err := engine.NewAgent(t.Context(), engine.AgentOptions{Workspace: t.TempDir(), Environ: []string{"HOME=" + t.TempDir()}, Approve: approve, Client: replay(`
+turns:
+  - calls: [{tool: read_file, args: {path: "` + outside + `/a.txt"}}, {tool: list_files, args: {path: "` + outside + `"}}]
+  - say: Done.
+`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close(t.Context())
+		o, err := a.Run(t.Context(), "Read.")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	var both sync.WaitGroup
+	both.Add(2)
+	asked := make(chan engine.Question, 2)
+	o := ask(func(_ context.Context, q engine.Question) (policy.Answer, error) {
+		asked <- q
+		both.Done()
+		both.Wait() // each question waits for the other
+		return policy.Answer{Allow: true}, nil
+	})
+	if len(o.Denied) > 0 || o.Status != "done" {
+		t.Errorf("run %s, denied %v", o.Status, o.Denied)
+	}
+	first, second := <-asked, <-asked
+	if first.Call > second.Call {
+		first, second = second, first
+	}
+	text, covers := policy.SplitQuestion(first.Text)
+	got := []string{first.Call, first.Code, text, covers[0][0], string(first.Args), strings.Join(first.Scopes, " "), first.Subagent}
+	want := []string{"t1.c0", "path_outside", "read outside the workspace: " + outside + "/a.txt", "tool", `{"path":"` + outside + `/a.txt"}`, "once session", ""}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if o := ask(nil); o.Status != "done" || deniedBy(o) != "refused" {
+		t.Errorf("without Approve: run %s, denied %v", o.Status, o.Denied)
+	}
+	if o := ask(func(context.Context, engine.Question) (policy.Answer, error) {
+		return policy.Answer{}, errors.New("no phone")
+	}); o.Code != "ask_failed" || o.Reason != "no phone" {
+		t.Errorf("an error of Approve: run %s, code %s: %s", o.Status, o.Code, o.Reason)
+	}
+}
+
+// deniedBy returns the code of the denied calls.
+func deniedBy(o engine.Outcome) (code string) {
+	for _, d := range o.Denied {
+		code = d.Code
+	}
+	return code
 }

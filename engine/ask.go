@@ -14,7 +14,10 @@ import (
 	"metier/run"
 )
 
-// Question is a question to a person.
+// Question asks a user whether a call may happen. Code is the reason, such as script_needs_approval,
+// and Scopes lists the scopes that an answer can have. Text starts with the request, followed by what
+// an approval covers; [policy.SplitQuestion] separates them. Text and Args contain what the model
+// wrote, so do not trust them, and escape them before you print them.
 type Question struct {
 	agent.Question
 	Subagent string          // profile and name of the subagent that asks, "" for the run itself

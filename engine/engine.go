@@ -155,11 +155,13 @@ type Notice struct {
 	Text     string `json:"text"`
 }
 
-// Hooks connect a run with its user or program. Nil hooks are not called. Subagents run
+// Hooks connect a run with its user or program. Nil hooks are not called. Calls and subagents run
 // concurrently, so several goroutines can call a hook at once.
 type Hooks struct {
-	// Ask asks the user a question. Without it, questions stay unanswered. An answer without By is
-	// the user's, and one without Scope applies once.
+	// Ask asks the user a question before a call, and may block until ctx ends. Without it, or with
+	// Request.Batch, every answer is no, unless Request.Park leaves questions open. An answer without
+	// By is the user's, and one without Scope applies once. A Scope that is not in [Question.Scopes]
+	// is an error. An error of Ask ends the run with the code ask_failed.
 	Ask func(context.Context, Question) (policy.Answer, error)
 	// Notify receives notices of the run.
 	Notify func(Notice)
