@@ -178,7 +178,7 @@ func (a *app) completeRuns(c *cobra.Command, _ []string, typed string) ([]cobra.
 	if err != nil {
 		return nil, keep
 	}
-	list, err := run.List(c.Context(), root)
+	list, err := run.List(c.Context(), root, nil)
 	if err != nil || len(list) == 0 {
 		return nil, keep
 	}

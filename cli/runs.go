@@ -138,7 +138,7 @@ task. In a terminal, the task is truncated to fit the width.`,
 			if err != nil {
 				return err
 			}
-			list, err := run.List(c.Context(), root)
+			list, err := a.engine().Runs(c.Context(), root)
 			if err != nil {
 				return err
 			}

@@ -28,7 +28,7 @@ const followEvery = 100 * time.Millisecond
 
 // Runs lists the runs in a folder of records, oldest first.
 func (e *Engine) Runs(ctx context.Context, root string) ([]run.Summary, error) {
-	return run.List(ctx, root)
+	return run.List(ctx, root, e.RunOptions())
 }
 
 // Follow yields the events of a run after the given entry: first those already recorded, then each

@@ -164,7 +164,7 @@ func TestLatest_DoesNotPassOverADamagedRun(t *testing.T) {
 				t.Errorf("%s, %s: latest is %q, want %q (%v)", tt.name, by, id, tt.last, err)
 			}
 		}
-		list := must[[]run.Summary](t)(run.List(t.Context(), root))
+		list := must[[]run.Summary](t)(run.List(t.Context(), root, nil))
 		run.NewestFirst(list)
 		if list[0].ID != tt.last || list[2].ID != "no-run" {
 			t.Errorf("%s: listed as %s, %s, %s", tt.name, list[0].ID, list[1].ID, list[2].ID)

@@ -41,8 +41,9 @@ type Summary struct {
 const maxRuns = 10_000
 
 // List returns every folder below root that is a run or looks like one, by id. A folder that cannot
-// be read is listed with its problem. If root does not exist, the list is empty.
-func List(ctx context.Context, root string) ([]Summary, error) {
+// be read is listed with its problem. With a StateDir, so is one whose log does not match its recorded
+// heads. If root does not exist, the list is empty.
+func List(ctx context.Context, root string, o *Options) ([]Summary, error) {
 	out := []Summary{}
 	entries, err := os.ReadDir(root)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,7 +60,7 @@ func List(ctx context.Context, root string) ([]Summary, error) {
 		if e.Name()[0] == '.' && !e.IsDir() {
 			continue // droppings of a file browser
 		}
-		out = append(out, summarize(ctx, root, e.Name()))
+		out = append(out, summarize(ctx, root, e.Name(), o))
 	}
 	if more {
 		out = append(out, Summary{Code: CodeOverflow, Problem: CodeOverflow + ": the folder has more entries than are listed; move old runs elsewhere"})
@@ -67,7 +68,7 @@ func List(ctx context.Context, root string) ([]Summary, error) {
 	return out, nil
 }
 
-func summarize(ctx context.Context, root, id string) Summary {
+func summarize(ctx context.Context, root, id string, o *Options) Summary {
 	s := Summary{ID: id, Skills: []string{}, started: startedAt(root, id)}
 	fail := func(err error) Summary {
 		s.Code, s.Problem = metier.CodeOf(err), err.Error()
@@ -76,7 +77,7 @@ func summarize(ctx context.Context, root, id string) Summary {
 		}
 		return s
 	}
-	f, err := Look(root, id, nil)
+	f, err := Look(root, id, o)
 	if err != nil {
 		return fail(err)
 	}
@@ -96,10 +97,21 @@ func summarize(ctx context.Context, root, id string) Summary {
 			return fail(err)
 		}
 	}
-	if p := f.torn(); p != nil {
+	var cut *metier.Error
+	if err := f.VerifyHead(ctx); errors.As(err, &cut) {
+		s.Problem = cut.Code + ": " + headProblem(cut) + "; " + cut.Hint
+	} else if p := f.torn(); p != nil {
 		s.Problem = p.Code + ": " + p.Detail
 	}
 	return s
+}
+
+// headProblem describes how a log differs from its newest head.
+func headProblem(err *metier.Error) string {
+	if e, ok := errors.AsType[*record.Error](err); ok {
+		return e.Detail
+	}
+	return err.Error()
 }
 
 // idle returns the status of an unfinished run or session that no process is working on.
@@ -163,7 +175,7 @@ func (f *Folder) torn() *Problem {
 	if rec == nil || !f.readOnly || held(f.dir) {
 		return nil
 	}
-	return &Problem{Code: "record_torn", Seq: rec.Seq, Detail: "the last append was not written completely; resuming the run removes and reports it"}
+	return &Problem{Code: "record_torn", Seq: rec.Seq, Detail: "the last append was not written completely; 'metier audit verify " + f.id + "' shows what is missing; resuming the run removes and reports it"}
 }
 
 // Show reports on a run from its log, not from its artifacts. An unfinished run that no process is

@@ -351,7 +351,7 @@ func TestShowReportsWhatTheRunDid(t *testing.T) {
 func TestListHidesNothing(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	if l := must[[]run.Summary](t)(run.List(t.Context(), filepath.Join(root, "none"))); len(l) != 0 {
+	if l := must[[]run.Summary](t)(run.List(t.Context(), filepath.Join(root, "none"), nil)); len(l) != 0 {
 		t.Errorf("no root: %v", l)
 	}
 	f, a := create(t, root, "a-parked", nil)
@@ -374,7 +374,7 @@ func TestListHidesNothing(t *testing.T) {
 	ok(t, os.WriteFile(f.Path("events.jsonl"), bytes.Replace(b, []byte("load1"), []byte("load2"), 1), 0o600))
 	ok(t, os.Mkdir(filepath.Join(root, "f bad name"), 0o700))
 	var got []string
-	for _, s := range must[[]run.Summary](t)(run.List(t.Context(), root)) {
+	for _, s := range must[[]run.Summary](t)(run.List(t.Context(), root, nil)) {
 		got = append(got, s.ID+" "+s.Status+" "+s.Code)
 		if (s.Problem != "") != (s.ID >= "d") {
 			t.Errorf("%s has the problem %q", s.ID, s.Problem)

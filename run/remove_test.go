@@ -70,7 +70,7 @@ func TestASessionThatIsNoRunEnds(t *testing.T) {
 	root := t.TempDir()
 	status := func(id string) string {
 		t.Helper()
-		list := must[[]run.Summary](t)(run.List(t.Context(), root))
+		list := must[[]run.Summary](t)(run.List(t.Context(), root, nil))
 		look := must[*run.Folder](t)(run.Look(root, id, nil))
 		defer look.Close()
 		shown := must[run.Report](t)(run.Show(t.Context(), look)).Status

@@ -173,7 +173,7 @@ func (d *doctor) folders(ctx context.Context, workspace string) {
 		d.bad("records", &metier.Error{Op: "records", Path: root, Kind: metier.Unavailable, Code: "read_only", Hint: "choose another folder with Request.Artifacts or artifact_root", Err: err})
 		return
 	}
-	list, err := run.List(context.Background(), root)
+	list, err := run.List(context.Background(), root, d.e.RunOptions())
 	if err != nil {
 		d.bad("records", err)
 		return
