@@ -13,6 +13,7 @@ import (
 	"metier/internal/nearest"
 	"metier/internal/yaml"
 	"metier/policy"
+	"metier/settings"
 )
 
 // Policy is a policy file: grants, rules, and approvals.
@@ -310,7 +311,7 @@ func checkRuleTool(u policy.Rule, custom []string) error {
 		return nil
 	}
 	names := append(tools, "Read", "Write", "Edit", "MultiEdit", "Grep", "Glob", "LS", "Bash", "WebFetch", "WebSearch")
-	return fmt.Errorf("there is no tool %q%s", short(p.Tool), nearest.Hint(p.Tool, names))
+	return noTool(p.Tool, names, "")
 }
 
 // checkTool checks the name of a granted tool: a grant is exact. Tools of MCP servers are unknown
@@ -326,7 +327,20 @@ func (r *policyReader) checkTool(s string) error {
 	if strings.HasPrefix(s, "mcp__") || slices.Contains(names, s) {
 		return nil
 	}
-	return fmt.Errorf("there is no tool %q%s; tools: %s", short(s), nearest.Hint(s, names), strings.Join(names, ", "))
+	return noTool(s, names, "; tools: "+strings.Join(names, ", "))
+}
+
+// noTool is the error for a tool that does not exist. Policy files apply to all profiles, so they use
+// canonical names, and the error has that of a tool that a profile calls so.
+func noTool(name string, names []string, all string) error {
+	for _, p := range settings.Profiles() {
+		l, _ := settings.Profile(p)
+		s, _, err := settings.Resolve(l)
+		if c := s.Tools.Canonical(name); err == nil && c != name {
+			return fmt.Errorf("policy files use canonical names: write %s instead of %s, its name in the profile %s", c, name, p)
+		}
+	}
+	return fmt.Errorf("there is no tool %q%s%s", short(name), nearest.Hint(name, names), all)
 }
 
 // short keeps the text of a file in messages short.

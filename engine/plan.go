@@ -339,13 +339,9 @@ func grantedTools(named, granted []string, op config.Operator, s settings.Settin
 	if i := slices.Index(named, ToolsDefault); i >= 0 {
 		named = slices.Concat(named[:i], s.Tools.Default, named[i+1:])
 	}
-	alias := map[string]string{s.Tools.Load: settings.ToolLoadSkill, s.Tools.Resource: settings.ToolReadSkillResource,
-		s.Tools.Search: settings.ToolSearchSkills, s.Tools.List: settings.ToolListSkills, s.Tools.Script: settings.ToolRunSkillScript}
 	out := []string{}
 	for _, n := range slices.Concat(named, granted) {
-		if c, ok := alias[n]; ok && n != "" {
-			n = c
-		}
+		n = s.Tools.Canonical(n)
 		effect, known := config.ToolEffect(n)
 		switch {
 		case !known && strings.HasPrefix(n, host.Prefix):

@@ -148,6 +148,16 @@ type Tools struct {
 	IfMatch  IfMatch
 }
 
+// Canonical returns the canonical name of the skill tool that has this name, or the name itself.
+func (t Tools) Canonical(name string) string {
+	for _, tool := range [][2]string{{t.Load, ToolLoadSkill}, {t.Resource, ToolReadSkillResource}, {t.Search, ToolSearchSkills}, {t.List, ToolListSkills}, {t.Script, ToolRunSkillScript}} {
+		if name == tool[0] && name != "" {
+			return tool[1]
+		}
+	}
+	return name
+}
+
 // Exec says which scripts run and how.
 type Exec struct {
 	Scripts           Scripts
