@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -151,7 +152,7 @@ func (a *app) runMain(c *cobra.Command, f runFlags) error {
 	}
 	base := a.engine().RunID()
 	var results []result
-	for _, p := range plans {
+	for i, p := range plans {
 		id := base
 		if p.Phase() != "" {
 			id += "-" + config.SafeID(p.Phase())
@@ -165,11 +166,24 @@ func (a *app) runMain(c *cobra.Command, f runFlags) error {
 			results = append(results, r)
 		}
 		if err != nil || r.Status != "done" {
+			a.noteUnstarted(plans[i+1:])
 			break
 		}
 	}
 	f.resultJSON = resultJSON
 	return a.finishRun(f, results, err)
+}
+
+// noteUnstarted reports the phases that do not run because an earlier one is not done. Resuming that
+// one does not start them.
+func (a *app) noteUnstarted(plans []*engine.Plan) {
+	var names []string
+	for _, p := range plans {
+		names = append(names, oneLine(p.Phase()))
+	}
+	if len(names) > 0 && !a.json {
+		fmt.Fprintf(a.Err, "note: the later phases were not started, and --resume does not start them: %s\n", strings.Join(names, ", "))
+	}
 }
 
 // Values of --on-approval.

@@ -230,7 +230,7 @@ func fileKeys(asked runFlags, rf config.RunFile, phase int) map[string]fileKey {
 		if _, taken := out[k.field]; taken {
 			continue
 		}
-		if line := rf.Line(phase, k.key); phase >= 0 && line > 0 {
+		if line := rf.Line(phase, k.key); phase >= 0 && line > 0 && !k.flag {
 			out[k.field] = fileKey{k.key, fmt.Sprintf("%s of phase %q in %s:%d", k.key, rf.Phases[phase].Name, asked.file, line)}
 		} else if line := rf.Line(-1, k.key); line > 0 && !k.flag {
 			out[k.field] = fileKey{k.key, fmt.Sprintf("%s in %s:%d", k.key, asked.file, line)}
@@ -258,18 +258,34 @@ func (a *app) requests(ctx context.Context, f runFlags) (_ []fileRequest, result
 			i = -1
 		}
 		q := fileRequest{keys: fileKeys(asked, rf, i)}
+		if err := phaseFlags(asked, ph); err != nil {
+			return nil, "", err
+		}
 		if q.Request, err = a.request(ctx, f, rf, ph); err != nil {
 			return nil, "", q.located(err)
 		}
+		q.MaxTurns = cmp.Or(asked.maxTurns, q.MaxTurns)
 		out = append(out, q)
 	}
 	return out, f.resultJSON, nil
 }
 
+// phaseFlags refuses flags that would undo what a phase says about its tools.
+func phaseFlags(asked runFlags, ph config.Phase) error {
+	key, flag := "allow_tools", "--allow-tool"
+	if ph.AllowTools == nil || len(asked.allowTools) == 0 {
+		key, flag = "mode", "--mode"
+		if ph.Mode == "" || asked.mode == "" {
+			return nil
+		}
+	}
+	return wrong("usage", "omit the flag, or change the phase in the run file", "%s cannot be combined with the phase %q, which sets %s", flag, ph.Name, key)
+}
+
 // request builds the request of a phase from the flags, the run file, and the phase.
 func (a *app) request(ctx context.Context, f runFlags, rf config.RunFile, ph config.Phase) (q engine.Request, err error) {
 	q = engine.Request{Surface: surface, Workspace: f.workspace, Cwd: f.cwd, Artifacts: f.artifacts, Roots: f.roots, Harnesses: f.harness,
-		Skills: slices.Concat(f.skills, ph.Skills), Deny: f.deny, Profile: f.profile, Model: cmp.Or(ph.Model, f.model, rf.Model), Script: cmp.Or(ph.Script, rf.Script),
+		Skills: slices.Concat(f.skills, ph.Skills), Deny: f.deny, Profile: f.profile, Model: cmp.Or(f.model, ph.Model, rf.Model), Script: cmp.Or(ph.Script, rf.Script),
 		PromptRole: policy.Role(f.promptRole), Mode: cmp.Or(ph.Mode, f.mode), MaxTurns: cmp.Or(ph.MaxTurns, f.maxTurns), MaxTokens: f.maxTokens, Park: f.park, Phase: ph.Name,
 		Tools: f.allowTools, Servers: f.mcpConfig, Subagents: f.subagents.profiles, SubagentDirs: f.subagents.dirs, Browser: f.browser.request(), NoModel: f.dryRun,
 		Sources: append(rf.Files(), f.file, f.outputSchema)}
