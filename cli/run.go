@@ -133,7 +133,7 @@ func (a *app) runMain(c *cobra.Command, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := a.checkResult(resultJSON); err != nil {
+	if err := a.checkResult(resultJSON, requests...); err != nil {
 		return err
 	}
 	var plans []*engine.Plan

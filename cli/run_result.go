@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"metier/event"
 	"metier/internal/confine"
 	"metier/internal/plural"
+	"metier/model/provider"
 	"metier/policy"
 	"metier/run"
 )
@@ -105,10 +107,19 @@ func (a *app) finishRun(f runFlags, rs []result, work error) error {
 	return a.failOn(f.failOn, rs)
 }
 
-// checkResult fails if the file for the result cannot be written.
-func (a *app) checkResult(file string) error {
+// checkResult fails if the file for the result cannot be written, or is one that the run reads.
+func (a *app) checkResult(file string, requests ...fileRequest) error {
 	if file == "" {
 		return nil
+	}
+	out, err := os.Stat(a.env.Path(file))
+	for _, q := range requests {
+		for _, in := range slices.Concat(q.Sources, q.Policies, q.Servers, []string{provider.ScriptOf(q.Model)}) {
+			read, missing := os.Stat(a.env.Path(in))
+			if in != "" && err == nil && missing == nil && out.Mode().IsRegular() && os.SameFile(out, read) {
+				return resultFault(a.env.Path(file), errors.New("the run reads this file"))
+			}
+		}
 	}
 	if err := a.checkOutput(file); err != nil {
 		return resultFault(a.env.Path(file), err)
