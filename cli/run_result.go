@@ -43,15 +43,15 @@ type result struct {
 
 	shown     bool // the terminal has the answer already
 	batch     bool // every question was answered with no
-	scripts   []engine.DeniedScript
 	maxTokens int64
 	workspace string
 }
 
 // denied are the denied calls of a run.
 type denied struct {
-	Count int            `json:"count"`
-	Calls []event.Denial `json:"calls"`
+	Count   int                   `json:"count"`
+	Calls   []event.Denial        `json:"calls"`
+	Scripts []engine.DeniedScript `json:"scripts,omitempty"` // that the operator can allow
 }
 
 type ask struct {
@@ -62,7 +62,7 @@ type ask struct {
 
 func outcomeResult(o engine.Outcome) result {
 	r := result{Run: o.Run, Phase: o.Phase, Status: o.Status, Code: o.Code, Reason: o.Reason, Answer: o.Answer, Output: o.Output, Turns: o.Turns,
-		Tokens: o.Usage.Input + o.Usage.Output, Dir: o.Dir, workspace: o.Workspace, Catalog: o.Catalog, Denied: denied{deniedCalls(o.Denied), o.Denied}, Notices: append([]engine.Notice{}, o.Notices...), batch: o.Batch, scripts: o.Scripts, maxTokens: o.MaxTokens}
+		Tokens: o.Usage.Input + o.Usage.Output, Dir: o.Dir, workspace: o.Workspace, Catalog: o.Catalog, Denied: denied{deniedCalls(o.Denied), o.Denied, o.Scripts}, Notices: append([]engine.Notice{}, o.Notices...), batch: o.Batch, maxTokens: o.MaxTokens}
 	if o.Head.Seq > 0 {
 		r.Head = fmt.Sprintf("%d:%s", o.Head.Seq, o.Head.Hash)
 	}

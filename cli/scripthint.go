@@ -13,7 +13,7 @@ import (
 // file, flags would replace its lists, so the keys of the file are named.
 func allowScripts(r result, f runFlags) string {
 	var tools, scripts []string
-	for _, d := range r.scripts {
+	for _, d := range r.Denied.Scripts {
 		if d.Code == policy.CodeRefused && !r.batch {
 			continue // a user said no
 		}

@@ -17,10 +17,10 @@ import (
 // DeniedScript is a script that the run was denied, and that the operator can allow.
 type DeniedScript struct {
 	// Entry is the value of Request.Scripts that allows the script: SKILL:scripts/PATH.
-	Entry string
+	Entry string `json:"entry"`
 	// Code is why the call was denied: [policy.CodeToolNotAllowed] if the model had no tool to run
 	// scripts, [policy.CodeScriptUnlisted], or [policy.CodeRefused].
-	Code string
+	Code string `json:"code"`
 }
 
 // deniedScripts reads from the log of a run which scripts were denied only because the operator did
