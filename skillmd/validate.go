@@ -108,7 +108,11 @@ func (v *validator) front(src []byte, s span) ([]Field, bool) {
 		if !known {
 			code = CodeInvalidYAML
 		}
-		v.add(Error, code, e.Line, e.Column, "Invalid YAML in frontmatter: line %d, column %d: %s", e.Line, e.Column, e.Msg)
+		line, column, why := e.Line, e.Column, e.Msg
+		if _, read := parseYAML(src[s.start:s.end], 2); len(read) == 1 && read[0].Code == CodeInvalidYAML { // a reader knows better what to change
+			line, column, why = read[0].Line, read[0].Column, read[0].Detail
+		}
+		v.add(Error, code, line, column, "Invalid YAML in frontmatter: line %d, column %d: %s", line, column, why)
 		return nil, false
 	}
 	if n.Kind != yaml.Map {

@@ -206,6 +206,8 @@ func TestAFrontmatterThatIsNoneIsAnError(t *testing.T) {
 		"nothing inside":     {"---\n---\n", mapping},
 		"a list":             {"---\n- a\n---\n", mapping},
 		"colon in a value":   {"---\nname: w\ndescription: use when: now\n---\n", invalid + `line 3, column 22: ": " inside an unquoted value; put the value in quotes`},
+		"indented field":     {"---\nname: w\n  description: d\n---\n", invalid + "line 3, column 3: description is indented, so it is text of name and not a field; remove the white space before it, or quote the value of name"},
+		"tab":                {"---\n\tname: w\n---\n", invalid + "line 2, column 1: the line is indented with a tab, which YAML does not allow; indent it with spaces; if name is a field, remove the tab"},
 		"bold value":         {"---\nname: w\ndescription: **bold**\n---\n", invalid + "line 3, column 14: a value that starts with * is an alias, which is not allowed; put it in quotes"},
 		"text after a list":  {"---\nname: w\n" + goodDesc + "license: [a] | b\n---\n", invalid + "line 4, column 16: did not find expected comment or line break while scanning a block scalar"},
 		"duplicate":          {"---\nname: w\nname: x\n---\n", invalid + `line 3, column 1: key "name" is already set on line 2`},
