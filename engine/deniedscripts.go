@@ -24,10 +24,14 @@ type DeniedScript struct {
 }
 
 // deniedScripts reads from the log of a run which scripts were denied only because the operator did
-// not allow them. It leaves out scripts that do not exist. Paths come from the model.
-func (r *Run) deniedScripts(ctx context.Context) ([]DeniedScript, error) {
+// not allow them. denied are the run's denied calls. It leaves out scripts that do not exist. Paths come
+// from the model.
+func (r *Run) deniedScripts(ctx context.Context, denied []event.Denial) ([]DeniedScript, error) {
 	if r.settings.NoScripts() || r.launch.Spec.Mode == agent.ModePlan {
 		return nil, nil // allowing a script would not help
+	}
+	if !slices.ContainsFunc(denied, func(d event.Denial) bool { return d.Tool == settings.ToolRunSkillScript }) {
+		return nil, nil
 	}
 	var out []DeniedScript
 	args := map[string]record.Ref{} // of calls that were asked about
