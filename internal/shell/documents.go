@@ -28,7 +28,7 @@ func endsClearly(src string, r *syntax.Redirect) bool {
 	}
 	delimiter, quoted := strings.Trim(word, `\'"`), strings.ContainsAny(word, `\'"`)
 	lines := strings.Split(src[r.Hdoc.Pos().Offset():r.Hdoc.End().Offset()], "\n")
-	begun, continues := "", false // by lines that end in a backslash
+	begun, continues := "", false // by lines that end in a backslash; as much of it as a delimiter has
 	for _, line := range lines[:len(lines)-1] {
 		for _, l := range []string{line, begun + line, begun + strings.TrimLeft(line, "\t")} {
 			if strings.HasPrefix(strings.TrimLeft(l, "\t"), delimiter) {
@@ -37,7 +37,8 @@ func endsClearly(src string, r *syntax.Redirect) bool {
 		}
 		var joined string
 		if joined, continues = strings.CutSuffix(line, `\`); continues && !quoted {
-			begun += joined
+			begun = strings.TrimLeft(begun+joined, "\t")
+			begun = begun[:min(len(begun), len(delimiter))]
 			continue
 		}
 		begun, continues = "", false

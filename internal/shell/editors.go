@@ -113,8 +113,7 @@ func sedScript(s string) bool {
 			_, s, _ = strings.Cut(s, "\n")
 		case ':', 'b', 't', 'T':
 			s = strings.TrimLeft(s, " \t") // a label ends at a space, too: ":a 1e rm"
-			i := strings.IndexAny(s+"\n", " \t;}\n")
-			s = s[min(i, len(s)):]
+			s = strings.TrimLeftFunc(s, func(r rune) bool { return !strings.ContainsRune(" \t;}\n", r) })
 		case '/', '\\':
 			if c == '\\' {
 				if s == "" {

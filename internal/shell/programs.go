@@ -182,7 +182,7 @@ func replaced(words []word, mark string) []word {
 // action, followed by a literal program, or the program.
 func (s *starter) find(words []word, fed bool) {
 	loose := 0
-	for i := 1; i < len(words); i++ {
+	for i := 1; i < len(words) && !s.spent; i++ {
 		w := words[i]
 		switch {
 		case !w.known && !s.bound(w):
@@ -207,6 +207,8 @@ func (s *starter) ended(words []word, fed bool) {
 	over := false
 	for i, w := range words {
 		switch {
+		case s.spent:
+			return
 		case w.known && over && set("-exec -execdir -ok -okdir")[w.text]:
 			s.command(replaced(words[i+1:], "{}"), fed)
 		case w.known:

@@ -10,19 +10,24 @@ import (
 // Limits on what a text may start.
 const (
 	maxStarts = 4096
-	maxWords  = 1 << 18 // of all commands; each wrapper in a chain counts the rest of the chain
-	maxTexts  = 64      // nested texts: bash -c, eval, trap
+	maxWords  = 1 << 18      // of all commands; each wrapper in a chain counts the rest of the chain
+	maxLength = 1 << 22      // bytes of the words that are read
+	maxTexts  = 64           // nested texts: bash -c, eval, trap
+	maxNested = 8 * MaxBytes // bytes of these texts
+	maxSearch = 1 << 26      // bytes that are searched for the names of files
 )
 
 // starter collects the commands that a text may start. It works by allowlist: an unfamiliar node,
 // builtin, or word adds an unknown command.
 type starter struct {
-	out   [][]string
-	steps int
-	words int
-	texts int
-	blind bool // out contains {Dynamic}
-	posix bool // the text is read by sh
+	out           [][]string
+	steps         int
+	words, length int
+	texts, nested int
+	searches      int  // bytes
+	spent         bool // a limit was reached, so the rest of the text is not read
+	blind         bool // out contains {Dynamic}
+	posix         bool // the text is read by sh
 
 	// Arithmetic evaluates the text in variables. used are the variables it reads, and tainted
 	// those that may hold something other than an integer.
@@ -109,7 +114,9 @@ func (s *starter) starts(c []string) {
 func (s *starter) text(src string, posix, fed bool) {
 	defer func(p bool) { s.posix = p }(s.posix)
 	s.posix = posix
-	if s.texts++; s.texts > maxTexts || unreadable(src) != nil {
+	s.texts++
+	s.nested += len(src)
+	if s.texts > maxTexts || s.nested > maxNested || unreadable(src) != nil {
 		s.unknown()
 		return
 	}
@@ -363,18 +370,34 @@ func (s *starter) call(n *syntax.CallExpr, fed bool) {
 
 // spends reports whether the limits allow one more command. If not, it adds an unknown command.
 func (s *starter) spends(words []word) bool {
-	s.steps++
-	s.words += len(words)
-	if s.steps > maxStarts || s.words > maxWords {
-		s.unknown()
+	if s.spent {
 		return false
 	}
-	return true
+	s.steps++
+	s.words += len(words)
+	if s.spent = s.steps > maxStarts || s.words > maxWords; s.spent {
+		s.unknown()
+	}
+	return !s.spent
+}
+
+// reads is like spends for a command whose words are read.
+func (s *starter) reads(words []word) bool {
+	if !s.spends(words) {
+		return false
+	}
+	for _, w := range words {
+		s.length += len(w.text)
+	}
+	if s.spent = s.length > maxLength; s.spent {
+		s.unknown()
+	}
+	return !s.spent
 }
 
 // command adds a command and what it starts in turn.
 func (s *starter) command(words []word, fed bool) {
-	if !s.spends(words) {
+	if !s.reads(words) {
 		return
 	}
 	if len(words) == 0 {

@@ -14,32 +14,23 @@ func (s *starter) runsWritten() {
 			s.environment(v)
 		}
 	}
-	words := map[string]bool{} // arguments of programs that write files, deduplicated since chains of programs repeat them
-	for _, c := range s.out {
-		if !writer(c) {
-			continue
-		}
-		for _, w := range c[1:] {
-			words[w] = true
+	words := s.arguments(writer)
+	names := map[string]bool{}
+	for name := range s.run {
+		names[path.Base(name)] = true
+	}
+	for base := range names {
+		if s.written[base] || s.written[Dynamic] {
+			s.unknown()
 		}
 	}
-	for name := range s.run {
-		base := path.Base(name)
-		if s.written[base] || s.written[Dynamic] || words[Dynamic] {
-			s.unknown()
-			return
-		}
-		for w := range words {
-			if strings.Contains(w, base) {
-				s.unknown()
-				return
-			}
-		}
+	if s.mention(words, names) {
+		s.unknown()
 	}
 	for w := range words {
 		s.written[path.Base(w)] = true
 	}
-	if len(s.run) > 0 && slices.ContainsFunc(s.out, s.unpacks) {
+	if len(names) > 0 && len(s.written) > 0 && (slices.ContainsFunc(s.out, renames) || s.mention(s.arguments(unpacks), s.written)) {
 		s.unknown()
 	}
 	if s.here && len(s.written) > 0 {
@@ -53,6 +44,38 @@ func (s *starter) runsWritten() {
 			s.unknown()
 		}
 	}
+}
+
+// arguments returns the arguments of the commands for which is returns true. It has each once, since
+// chains of programs repeat them.
+func (s *starter) arguments(is func(c []string) bool) map[string]bool {
+	words := map[string]bool{}
+	for _, c := range s.out {
+		if is(c) {
+			for _, w := range c[1:] {
+				words[w] = true
+			}
+		}
+	}
+	return words
+}
+
+// mention reports whether a word contains, or may contain, a file's name. It does if the words and names
+// are too many to compare.
+func (s *starter) mention(words, names map[string]bool) bool {
+	if len(words) == 0 || len(names) == 0 {
+		return false
+	}
+	if words[Dynamic] || names[Dynamic] {
+		return true
+	}
+	text := strings.Join(slices.Collect(maps.Keys(words)), Dynamic)
+	for name := range names {
+		if s.searches += len(text); s.searches > maxSearch || strings.Contains(text, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // writers are programs that write a file named in their arguments.
@@ -84,22 +107,14 @@ func (s *starter) spreads(base string, fed bool) {
 var renamers = set("rename rename.ul prename file-rename mmv")
 var gitRenamers = set("mv apply am checkout-index update-index")
 
-// unpacks reports whether a command may give other names to what the text writes: one that renames
-// files, or unpacks a file that the text wrote.
-func (s *starter) unpacks(c []string) bool {
+// renames reports whether a command may give other names to files.
+func renames(c []string) bool {
 	name := path.Base(c[0])
-	if len(s.written) == 0 {
-		return false
-	}
-	if renamers[name] || name == "git" && slices.ContainsFunc(c[1:], func(arg string) bool { return gitRenamers[arg] || arg == Dynamic }) {
-		return true
-	}
-	return name != "git" && archivers[name] && slices.ContainsFunc(c[1:], func(arg string) bool {
-		for base := range s.written {
-			if arg == Dynamic || base == Dynamic || strings.Contains(arg, base) {
-				return true
-			}
-		}
-		return false
-	})
+	return renamers[name] || name == "git" && slices.ContainsFunc(c[1:], func(arg string) bool { return gitRenamers[arg] || arg == Dynamic })
+}
+
+// unpacks reports whether a command writes files whose names are in files that its arguments name.
+func unpacks(c []string) bool {
+	name := path.Base(c[0])
+	return name != "git" && archivers[name]
 }
