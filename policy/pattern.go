@@ -36,10 +36,11 @@ const (
 
 // Limits on patterns, so that a hostile one costs little.
 const (
-	patternMax  = 512 // bytes
-	segmentsMax = 32  // parts of a path in a pattern
-	wordsMax    = 64  // words of a command in a pattern
-	itemsMax    = 256 // patterns of one list of a skill; more cover nothing
+	patternMax  = 512     // bytes
+	segmentsMax = 32      // parts of a path in a pattern
+	wordsMax    = 64      // words of a command in a pattern
+	itemsMax    = 256     // patterns of one list of a skill; more cover nothing
+	compareMax  = 1 << 24 // pairs of a byte of a glob and a byte of a request that one list compares
 )
 
 // Pattern is one item of allowed-tools or one rule: `Tool` or `Tool(argument)`.
@@ -136,8 +137,8 @@ func (p Pattern) names(tool string) bool {
 }
 
 // covers reports whether the patterns together cover everything a request
-// states: each command, path and host by one of them. What is opaque is covered
-// only by a pattern for every use of the tool.
+// states: each command, path and host by one of them. What is opaque, and what takes
+// too long to compare, is covered only by a pattern for every use of the tool.
 func covers(list []Pattern, r Request) bool {
 	about := make([]Pattern, 0, len(list))
 	for _, p := range list {
@@ -151,6 +152,8 @@ func covers(list []Pattern, r Request) bool {
 	}
 	some := func(fits func(Pattern) bool) bool { return slices.ContainsFunc(about, fits) }
 	switch {
+	case comparisons(about, r) > compareMax:
+		return false
 	case r.Entry != "":
 		return some(func(p Pattern) bool { return p.script(r, r.entries(), Pattern.command) })
 	case r.Tool == toolBash || len(r.Commands) > 0 || r.Opaque:
@@ -175,6 +178,36 @@ func covers(list []Pattern, r Request) bool {
 		}
 	}
 	return len(r.Paths)+len(r.Hosts) > 0
+}
+
+// comparisons estimates how many pairs of bytes the globs of patterns and the words,
+// paths, and entries of a request have.
+func comparisons(list []Pattern, r Request) int {
+	text, n := len(r.Entry)+len(r.file()), 0
+	for _, u := range r.Paths {
+		text += len(u.Path)
+	}
+	for _, p := range list {
+		n += globLength(p.Arg) * text
+		words, _ := p.words()
+		for i, w := range words {
+			glob := globLength(w)
+			for _, c := range r.Commands {
+				if glob > 0 && i < len(c) {
+					n += glob * len(c[i])
+				}
+			}
+		}
+	}
+	return n
+}
+
+// globLength is the length of a pattern that is more than text, or 0.
+func globLength(pattern string) int {
+	if !globs(pattern) {
+		return 0
+	}
+	return len(pattern)
 }
 
 // touches reports whether a pattern may match any part of a request, for rules
@@ -309,11 +342,13 @@ func (p Pattern) maybe(c []string) bool {
 
 // wordMatch matches one word; * does not pass a slash, ** does.
 func wordMatch(pattern, word string) bool {
-	if !strings.ContainsAny(pattern, `*?[\`) {
+	if !globs(pattern) {
 		return pattern == word
 	}
 	return globMatch(pattern, word)
 }
+
+func globs(pattern string) bool { return strings.ContainsAny(pattern, `*?[\`) }
 
 // globMatch matches slash paths; ** matches any number of segments, and no
 // wildcard matches "..". Its run time is proportional to the length of name.
