@@ -52,6 +52,7 @@ const (
 //
 //	Bash(git:*)        a shell text whose every command starts with these words
 //	Bash(npm run *)    the same; a * inside stands for part of one word
+//	Bash(curl*)        one word; for rules that restrict, also more words after it
 //	Bash(git status)   exactly these words
 //	Read(src/**)       files below a folder of the workspace; /skills/… as shown
 //	WebFetch(domain:*.example.com)
@@ -97,6 +98,8 @@ func parsePattern(s string) (Pattern, error) {
 		return Pattern{}, errors.New("its parenthesis is not closed")
 	case arg == "" || arg == ":*":
 		return Pattern{}, errors.New("its parentheses are empty: leave them out to match every use of the tool")
+	case several(arg):
+		return Pattern{}, errors.New(`it has more than one pattern: write a rule for each, or \) for a parenthesis in a name`)
 	case strings.Count(arg, "/") >= segmentsMax:
 		return Pattern{}, fmt.Errorf("its path has more than %d parts", segmentsMax)
 	case len(strings.Fields(arg)) > wordsMax:
@@ -319,7 +322,8 @@ func (p Pattern) command(c []string) bool {
 }
 
 // maybe reports whether a command may match the pattern, including another path
-// to the program or unknown words.
+// to the program or unknown words. More words may follow any star at the end, since
+// other agents read Bash(curl*) as that.
 func (p Pattern) maybe(c []string) bool {
 	words, open := p.words()
 	if len(c) == 0 || len(words) == 0 || c[0] == Dynamic {
@@ -337,7 +341,7 @@ func (p Pattern) maybe(c []string) bool {
 			return false
 		}
 	}
-	return open || len(c) == len(words) || slices.Contains(c, Dynamic)
+	return open || star(words[len(words)-1]) || len(c) == len(words) || slices.Contains(c, Dynamic)
 }
 
 // wordMatch matches one word; * does not pass a slash, ** does.
@@ -346,6 +350,12 @@ func wordMatch(pattern, word string) bool {
 		return pattern == word
 	}
 	return globMatch(pattern, word)
+}
+
+// star reports whether a word ends in a star that stands for any text.
+func star(word string) bool {
+	stem, has := strings.CutSuffix(word, "*")
+	return has && (len(stem)-len(strings.TrimRight(stem, `\`)))%2 == 0
 }
 
 func globs(pattern string) bool { return strings.ContainsAny(pattern, `*?[\`) }

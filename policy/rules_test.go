@@ -52,6 +52,7 @@ func TestCommandPatterns(t *testing.T) {
 		"Bash(git status)":       {[]string{"git status", "git  status "}, []string{"git", "git status -s"}},
 		"Bash(git * main)":       {[]string{"git push main"}, []string{"git main", "git push main x", "git push origin main"}},
 		"Bash(python src/*.py)":  {[]string{"python src/a.py"}, []string{"python src/a/b.py", "python src/../a.py", "python src/a.py x", "python a.py"}},
+		"Bash(curl*)":            {[]string{"curl", "curlie"}, []string{"curl x"}},
 		"Bash(cat src/**)":       {[]string{"cat src/a", "cat src/a/b"}, []string{"cat src/../x", "cat /src/a", "cat src/a src/b"}},
 		"Bash":                   {[]string{"rm -rf /", "git $(rm x)", "a > b", ""}, nil},
 		"Bash(*)":                {[]string{"rm -rf /"}, nil},
@@ -161,6 +162,9 @@ func TestDenyRulesTouchAnyPart(t *testing.T) {
 		"Bash(cargo publish:*)":  {[]string{"cargo publish", "cargo +nightly publish", "cargo -q +nightly publish"}, []string{"cargo build publish"}},
 		"Bash(/bin/cp:*)":        {[]string{"cp a b", "/bin/cp a b", "/usr/bin/cp a b"}, []string{"ls"}},
 		"Bash(git push --all)":   {[]string{"git push --all", "git push $x"}, []string{"git push", "git push --all x"}},
+		"Bash(curl*)":            {[]string{"curl", "curl -s x", "curlie x", "/usr/bin/curl x"}, []string{"ls curl", "xcurl x"}},
+		"Bash(npm run test*)":    {[]string{"npm run test", "npm run test:unit -- -v"}, []string{"npm run build", "npm run"}},
+		`Bash(echo \*)`:          {[]string{"echo '*'"}, []string{"echo '*' x", "echo x"}},
 		"Bash(cat secrets/*)":    {[]string{"cat secrets/a", "cat x/../secrets/a", "cat $f"}, []string{"cat a", "cat secrets"}},
 	} {
 		g := open()

@@ -3,12 +3,13 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
 
 // unmatchable returns the reason why an argument can never match a use of its tool,
-// or "" if it may match.
+// or nil if it may match.
 func (p Pattern) unmatchable() error {
 	is := func(tools ...string) bool { return slices.ContainsFunc(tools, p.names) }
 	switch {
@@ -34,16 +35,54 @@ func (p Pattern) unmatchable() error {
 	return nil
 }
 
-// idleCommand: no program has a colon in its name, and a script has one.
+// Parts of arguments that other programs read in another way.
+var (
+	quotes  = regexp.MustCompile(`(^|[ \t=])("[^"]*"|'[^']*')($|[ \t:])`)
+	braces  = regexp.MustCompile(`(^|[^\\])\{[^{}]*,[^{}]*\}`)
+	commaed = regexp.MustCompile(`\*\*[,;| ]`)
+)
+
+var errBraces = errors.New(`braces are not expanded: write a rule for each, or \{ for a brace in a name`)
+
+// several reports whether an argument ends in a parenthesis, and another one begins.
+func several(arg string) bool {
+	open := 0
+	for i := 0; i < len(arg); i++ {
+		switch arg[i] {
+		case '\\':
+			i++
+		case '(':
+			open++
+		case ')':
+			if open--; open < 0 {
+				return strings.Contains(arg[i:], "(")
+			}
+		}
+	}
+	return false
+}
+
+// unmatchableCommand: no program has a colon or a list in its name, a script has one colon, and
+// words are compared without quotes.
 func unmatchableCommand(arg string) error {
 	words, _ := Pattern{Arg: arg}.words()
-	if len(words) > 0 && strings.Contains(words[0], ":") && !strings.Contains(words[0], ":scripts/") && !strings.ContainsAny(words[0], "*?[") {
-		return fmt.Errorf("no command is called %q: separate words with spaces, and put :* at the end", words[0])
+	if len(words) == 0 {
+		return nil
+	}
+	switch first := words[0]; {
+	case quotes.MatchString(arg):
+		return errors.New(`words are compared without quotes: leave them out, write ? for a space in a word, or \" for a quote`)
+	case braces.MatchString(first):
+		return errBraces
+	case strings.Contains(first, ":*") && !strings.Contains(first, "/"):
+		return fmt.Errorf("no command is called %q: :* is only for the end", first)
+	case strings.Contains(first, ":") && !strings.Contains(first, ":scripts/") && !strings.ContainsAny(first, "*?["):
+		return fmt.Errorf("no command is called %q: separate words with spaces, and put :* at the end", first)
 	}
 	return nil
 }
 
-// idleDomain: a host is called by ASCII letters, digits and hyphens.
+// unmatchableDomain: a host is called by ASCII letters, digits and hyphens.
 func unmatchableDomain(domain string) error {
 	name := strings.TrimPrefix(plainHost(domain), "*.")
 	for _, label := range strings.Split(name, ".") {
@@ -55,10 +94,18 @@ func unmatchableDomain(domain string) error {
 	return nil
 }
 
-// idlePath: the paths that patterns are held against are clean.
+// unmatchablePath: the paths that patterns are held against are clean.
 func unmatchablePath(arg string) error {
 	if arg == "/" || arg == "/workspace" || arg == "." || arg == "./" {
 		return nil
+	}
+	switch {
+	case len(arg) > 1 && (arg[0] == '"' || arg[0] == '\'') && arg[len(arg)-1] == arg[0]:
+		return fmt.Errorf("the quotes are part of the path: write %s", arg[1:len(arg)-1])
+	case braces.MatchString(arg):
+		return errBraces
+	case commaed.MatchString(arg):
+		return fmt.Errorf("%q is more than one path: write a rule for each", arg)
 	}
 	segments := strings.Split(strings.TrimPrefix(strings.TrimPrefix(arg, "/"), "./"), "/")
 	for i, s := range segments {
