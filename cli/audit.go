@@ -173,7 +173,7 @@ that diff shows where two runs differ.` + aboutRun,
 				if err != nil {
 					return err
 				}
-				_, err = a.Out.Write(b)
+				_, err = a.Out.Write(harmless(b))
 				return err
 			}
 			return a.showEntries(c.Context(), f, kind, from)

@@ -111,7 +111,7 @@ func TestNothingInARecordActsOnATerminal(t *testing.T) {
 			media := map[bool]string{false: "text/plain; charset=utf-8", true: "application/json"}[fits]
 			dir := recordOf(t, e, media, fits)
 			for _, args := range [][]string{{"runs", "list", "--artifact-root", filepath.Dir(dir)}, {"runs", "show", dir}, {"runs", "show", dir, "--transcript"}, {"runs", "stats", "--artifact-root", filepath.Dir(dir)},
-				{"runs", "answer", dir}, {"audit", "show", dir}, {"audit", "verify", dir}, {"audit", "replay", dir}, {"run", "--resume", dir}, {"run", "--resume", dir, "--trust-record", "--model", "none:x"}} {
+				{"runs", "answer", dir}, {"audit", "show", dir}, {"audit", "show", dir, "--normalized"}, {"audit", "verify", dir}, {"audit", "replay", dir}, {"run", "--resume", dir}, {"run", "--resume", dir, "--trust-record", "--model", "none:x"}} {
 				var out bytes.Buffer
 				cli.Main(t.Context(), args, env, cli.IO{In: strings.NewReader(""), Out: &out, Err: &out, Dir: t.TempDir()})
 				if i := strings.IndexAny(out.String(), "\x1b\u202e\u009b\r\u2028\x07"); i >= 0 {
