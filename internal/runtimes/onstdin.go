@@ -28,6 +28,9 @@ func (r Request) onStdin(run runtime, line string, flags []string) (Command, err
 		if err != nil {
 			return c, unsupported("", "bash would not understand it: %v", err)
 		}
+		if slices.Contains(sources, shell.Dynamic) { // with BASH_SOURCE, it would be a file in the working folder
+			return c, unsupported("put everything into the one file", "it includes a file whose name is computed, and nothing beside it is there when it runs")
+		}
 		if i := slices.IndexFunc(sources, relative); i >= 0 {
 			return c, unsupported("put everything into the one file", "it includes %q, and nothing beside it is there when it runs", sources[i])
 		}

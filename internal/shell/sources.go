@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 const MaxSources = 128 << 10
 
 // Sources returns the files that a bash script includes by a literal name, with source or a dot, at
-// any depth. Computed names are left out. It returns an error for scripts with invalid syntax.
+// any depth, and Dynamic for each computed name. It returns an error for scripts with invalid syntax.
 func Sources(script string) ([]string, error) {
 	if len(script) > MaxSources {
 		return nil, fmt.Errorf("%d bytes of shell text; at most %d are read", len(script), MaxSources)
@@ -33,9 +34,7 @@ func Sources(script string) ([]string, error) {
 				if literal(name) == "--" && len(words) > 2 {
 					name = words[2]
 				}
-				if s := literal(name); s != "" {
-					out = append(out, s)
-				}
+				out = append(out, cmp.Or(literal(name), Dynamic))
 			}
 		}
 		return true

@@ -364,3 +364,19 @@ func TestEndingEarly(t *testing.T) {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// The kernel counts some things for the user who started metier, in whichever namespace they are.
+func TestRun_LimitsWhatItTakesFromTheUser(t *testing.T) {
+	t.Parallel()
+	testenv.NeedTool(t, "python3", "python3")
+	r := run(t, open(t), shell(`python3 -c '
+import ctypes, resource
+for name in "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO": print(resource.getrlimit(getattr(resource, "RLIMIT_" + name))[1])
+c, n = ctypes.CDLL(None, use_errno=True), 0
+while c.inotify_init1(0) >= 0: n += 1
+print(n, resource.getrlimit(resource.RLIMIT_CORE), c.syscall({"x86_64": 206}.get(__import__("os").uname().machine, 0), 1, 0), ctypes.get_errno())'`))
+	const want = "1024\n0\n0\n0\n32 (1, 1) -1 38\n"
+	if diff := cmp.Diff(want, string(r.Stdout)); diff != "" {
+		t.Errorf("(-want +got):\n%s%s", diff, r.Stderr)
+	}
+}

@@ -21,7 +21,7 @@ const (
 	// keeping capabilities across that change, and raising ambient ones. Each bit is locked.
 	securebits = 0x01 | 0x02 | 0x04 | 0x08 | 0x20 | 0x40 | 0x80
 
-	rlimitNProc = 6
+	rlimitNProc, rlimitMemlock, rlimitSigpending, rlimitMsgqueue, rlimitNice, rlimitRTPrio = 6, 8, 11, 12, 13, 14
 )
 
 // confine removes all privileges the program must not have. The order matters: each step may need
@@ -64,6 +64,30 @@ func watched(p *plan.Plan) {
 	closefd(l)
 }
 
+// What a job can take of limits of the user who started metier.
+const (
+	mostLocked  = 8 << 20 // bytes
+	mostSignals = 1024    // pending, with timers
+	mostInotify = "32"
+	mostWatches = "16384"
+)
+
+// limitWatches limits how many of the user's inotify instances the sandbox can take. It needs the
+// host's /proc. Where /proc/sys is read-only, as in some containers, it does nothing.
+func limitWatches() {
+	limit("/proc/sys/user/max_inotify_instances", mostInotify)
+	limit("/proc/sys/user/max_inotify_watches", mostWatches)
+}
+
+func limit(path, value string) {
+	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	_, _ = syscall.Write(fd, []byte(value)) // as above
+	closefd(fd)
+}
+
 func limits(l plan.Limits) {
 	set := func(resource int, soft, hard uint64) {
 		var now syscall.Rlimit
@@ -77,6 +101,12 @@ func limits(l plan.Limits) {
 	set(syscall.RLIMIT_NOFILE, l.OpenFiles, l.OpenFiles)
 	n := l.Processes + threads()
 	set(rlimitNProc, n, n)
+	// The kernel counts these for the user who started metier, too.
+	set(rlimitMemlock, mostLocked, mostLocked)
+	set(rlimitSigpending, mostSignals, mostSignals)
+	set(rlimitMsgqueue, 0, 0)
+	set(rlimitNice, 0, 0)
+	set(rlimitRTPrio, 0, 0)
 }
 
 // threads returns the number of this process's threads, which count toward the process limit.

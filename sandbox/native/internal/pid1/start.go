@@ -71,6 +71,7 @@ func run() {
 	}
 	need("dumpable", prctl(syscall.PR_SET_DUMPABLE, 0, 0), "")
 	syscall.Umask(0o022)
+	limitWatches()
 	build(p)
 	must("hostname", syscall.Sethostname([]byte(p.Host)), "")
 	network(p)

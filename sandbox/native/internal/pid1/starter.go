@@ -25,13 +25,13 @@ const namespaces = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_N
 // Attributes returns the attributes for starting a first process with these IDs and the
 // capabilities it needs.
 func (i IDs) Attributes() *syscall.SysProcAttr {
-	const setPCap, netAdmin, sysAdmin = 8, 12, 21
+	const setPCap, netAdmin, sysAdmin, sysResource = 8, 12, 21, 24
 	a := &syscall.SysProcAttr{
 		Cloneflags:  namespaces,
 		Setsid:      true,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: Inside, HostID: i.UID, Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: Inside, HostID: i.GID, Size: 1}},
-		AmbientCaps: []uintptr{setPCap, netAdmin, sysAdmin},
+		AmbientCaps: []uintptr{setPCap, netAdmin, sysAdmin, sysResource},
 	}
 	if i.Other {
 		a.GidMappingsEnableSetgroups = i.Groups
