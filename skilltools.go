@@ -177,23 +177,25 @@ func (t loadTool) Facts(ctx context.Context, s *Session, raw json.RawMessage) (F
 // subject returns the named skill for policy, or nil when there is none. file,
 // where not "", is the file of it that is read.
 func (s *Session) subject(ctx context.Context, name, file string) *policy.Subject {
-	sk, err := s.Snapshot().entry(name)
+	sk, _, err := s.Entry(ctx, name, file)
 	if err != nil {
 		return nil
 	}
-	if strings.Contains(file, "/") {
-		sk = s.innermost(sk, file)
-	}
-	sub := s.asked(ctx, sk).Subject()
+	sub := sk.Subject()
 	return &sub
 }
 
 // Entry returns the skill of a name or ID, or the group or document of an ID,
-// as the facts of a call need it. told says whether the model may hear of it.
-// The error is that of Snapshot.Find.
-func (s *Session) Entry(ctx context.Context, name string) (sk Skill, told bool, err error) {
+// as the facts of a call need it. With file, a path in the skill's folder, it
+// returns the skill whose rule restricts that file, which can be one nested in
+// the folder. told says whether the model may hear of it. The error is that of
+// Snapshot.Find.
+func (s *Session) Entry(ctx context.Context, name, file string) (sk Skill, told bool, err error) {
 	if sk, err = s.Snapshot().entry(name); err != nil {
 		return sk, false, err
+	}
+	if strings.Contains(file, "/") {
+		sk = s.innermost(sk, file)
 	}
 	sk = s.asked(ctx, sk)
 	return sk, unlisted(&sk, &s.cfg.Grants, s.cfg.Settings.Activate.Injection) == "", nil

@@ -104,7 +104,7 @@ func near(ctx context.Context, s *metier.Session, all []mounted, rel string) str
 	}
 	var told []string
 	for _, path := range nearest.Names(rel, known) {
-		if _, ok, err := s.Entry(ctx, ids[path]); err == nil && ok {
+		if _, ok, err := s.Entry(ctx, ids[path], ""); err == nil && ok {
 			told = append(told, termtext.Line(path))
 		}
 	}

@@ -81,7 +81,7 @@ func list(ctx context.Context, x *metier.ToolContext, p location) (metier.Result
 	}
 	items, left, more, size := []item{}, 0, 0, 0
 	for _, n := range children {
-		_, told, err := x.Session().Entry(ctx, location{p.label, p.h, n, ""}.id())
+		_, told, err := x.Session().Entry(ctx, location{p.label, p.h, n, ""}.id(), "")
 		switch {
 		case ctx.Err() != nil:
 			return metier.Result{}, ctx.Err()

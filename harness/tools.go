@@ -110,14 +110,14 @@ func (t loader) what(ctx context.Context, s *metier.Session, raw json.RawMessage
 	}
 	p, err := find(ctx, s, a.Path, t.below...)
 	if metier.KindOf(err) == metier.NotFound && t.canonical == settings.ToolLoadSkill {
-		if sk, told, other := s.Entry(ctx, a.Path); other == nil && told && sk.Head.Kind == metier.KindSkill {
+		if sk, told, other := s.Entry(ctx, a.Path, ""); other == nil && told && sk.Head.Kind == metier.KindSkill {
 			return location{}, sk, nil
 		}
 	}
 	if err != nil {
 		return p, metier.Skill{}, err
 	}
-	sk, _, err := s.Entry(ctx, p.id())
+	sk, _, err := s.Entry(ctx, p.id(), "")
 	return p, sk, err
 }
 
@@ -141,7 +141,7 @@ func (t loader) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Resul
 
 // activate loads a skill: its SKILL.md, followed by the names of its scripts.
 func activate(ctx context.Context, x *metier.ToolContext, sk metier.Skill) (metier.Result, error) {
-	if _, told, err := x.Session().Entry(ctx, sk.ID.String()); err == nil && !told && !active(x, sk) {
+	if _, told, err := x.Session().Entry(ctx, sk.ID.String(), ""); err == nil && !told && !active(x, sk) {
 		return metier.Failure(&metier.Error{Op: "load", Skill: sk.Name, Kind: metier.NotFound, Code: "skill_not_found", Err: fmt.Errorf("no skill of this name can be loaded")}), nil
 	}
 	act, text, err := x.Activate(ctx, sk, nil)

@@ -150,7 +150,7 @@ func (d *delegate) lets(ctx context.Context, s *metier.Session, p Profile, names
 		if d.Inherit == settings.InheritNone {
 			return refuse("subagent_skill_not_allowed", "leave skills out", metier.Denied, "a subagent here starts only with the skills of its profile")
 		}
-		sk, told, err := s.Entry(ctx, n)
+		sk, told, err := s.Entry(ctx, n, "")
 		id := ""
 		if err == nil && told {
 			id = sk.ID.String()

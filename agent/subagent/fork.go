@@ -50,7 +50,7 @@ func (l loader) child(ctx context.Context, s *metier.Session, raw json.RawMessag
 	if json.Unmarshal(raw, &a) != nil || a.Name == "" || a.File != "" {
 		return Child{}, nil, false
 	}
-	sk, told, err := s.Entry(ctx, a.Name)
+	sk, told, err := s.Entry(ctx, a.Name, "")
 	if err != nil || !told || sk.Head.Front.Context != forkContext {
 		return Child{}, nil, false
 	}

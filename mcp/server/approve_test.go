@@ -15,6 +15,7 @@ import (
 	"metier/event"
 	"metier/mcp/server"
 	"metier/policy"
+	"metier/settings"
 )
 
 func asking(w *fixture) {
@@ -107,6 +108,30 @@ func TestResourcesAreJudgedAsAClientsOwn(t *testing.T) {
 		if got := reads(w.stdio(nil), main); got != want {
 			t.Errorf("%s: read %v", mode, got)
 		}
+	}
+}
+
+// A skill inside another is found by the address of the outer one if its name is not that of its
+// folder. Its own rule restricts its files.
+func TestReadResource_AsksForTheInnermostSkill(t *testing.T) {
+	t.Parallel()
+	w := start(t, map[string]string{"o/SKILL.md": skill("o", "Around.", "Outer."), "o/in/SKILL.md": skill("other", "Inside.", "CANARY"), "o/in/a/b.md": "CANARY", "o/inn/c.md": "fine"},
+		func(w *fixture) {
+			w.nested = settings.NestedYes
+			w.grants = func(g *policy.Grants) { g.Skills = []policy.SkillRule{{Effect: policy.RuleAsk, Skill: "other"}} }
+		})
+	c := w.stdio((&person{action: "accept", answer: "allow once"}).options())
+	reads := func(file string) bool {
+		r, err := c.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "skill://project/o/" + file})
+		return err == nil && len(r.Contents) == 1
+	}
+	for file, want := range map[string]bool{"SKILL.md": true, "inn/c.md": true, "in/SKILL.md": false, "in/a/b.md": false} {
+		if got := reads(file); got != want {
+			t.Errorf("%s is read: %t, want %t", file, got, want)
+		}
+	}
+	if r := c.call("load_skill", map[string]any{"name": "other"}); r.IsError || !reads("in/a/b.md") {
+		t.Errorf("a file of an approved skill is not read: %s", said(r))
 	}
 }
 

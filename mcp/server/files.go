@@ -106,17 +106,18 @@ func (fileTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 	return metier.Spec{Canonical: ToolFile, Effect: policy.Read, ToolSpec: model.ToolSpec{Name: ToolFile}}, false
 }
 
-func (fileTool) Facts(_ context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {
+func (fileTool) Facts(ctx context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {
 	var a fileArgs
 	if err := metier.DecodeArgs(raw, &a); err != nil {
 		return metier.Facts{}, err
 	}
-	return readFacts(s, a.Skill)
+	return readFacts(ctx, s, a.Skill, a.Path)
 }
 
-// readFacts returns the policy facts for reading a skill.
-func readFacts(s *metier.Session, id string) (metier.Facts, error) {
-	sk, err := s.Snapshot().Find(id)
+// readFacts returns the policy facts for reading a file of a skill, or the skill itself if file is
+// empty.
+func readFacts(ctx context.Context, s *metier.Session, id, file string) (metier.Facts, error) {
+	sk, _, err := s.Entry(ctx, id, file)
 	if err != nil {
 		return metier.Facts{}, err
 	}
@@ -229,12 +230,12 @@ func (promptTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 	return metier.Spec{Canonical: ToolPrompt, Effect: policy.Read, ToolSpec: model.ToolSpec{Name: ToolPrompt}}, false
 }
 
-func (promptTool) Facts(_ context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {
+func (promptTool) Facts(ctx context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {
 	var a promptArgs
 	if err := metier.DecodeArgs(raw, &a); err != nil {
 		return metier.Facts{}, err
 	}
-	return readFacts(s, a.Skill)
+	return readFacts(ctx, s, a.Skill, "")
 }
 
 func (promptTool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Result, error) {
