@@ -76,13 +76,19 @@ func outsideNeed(g *Grants, r Request) *need {
 			outside, uses = append(outside, p.Path), append(uses, p)
 		}
 	}
-	if len(outside) == 0 || g.allowed(Request{Tool: r.Tool, Paths: uses, Skill: r.Skill, Active: r.Active}, true) {
+	if len(outside) == 0 || g.allowed(r.only(uses, nil), true) {
 		return nil
 	}
 	slices.Sort(outside)
 	return &need{code: CodePathOutside, kind: "read-outside", text: "read outside the workspace: " + strings.Join(outside, ", "),
 		facts: append(labelled("tool", r.Tool), each("path", outside)...),
 		binds: append([]string{r.Tool}, outside...), scopes: []string{ScopeOnce, ScopeSession}}
+}
+
+// only returns a request of the same skills with these paths and hosts alone.
+func (r Request) only(paths []PathUse, hosts []string) Request {
+	r.Paths, r.Hosts, r.Entry, r.Commands, r.Opaque = paths, hosts, "", nil, false
+	return r
 }
 
 // ruleNeed asks if an ask rule matches the call. A skill's allowed-tools can
@@ -156,7 +162,7 @@ func scriptNeed(g *Grants, r Request) *need {
 // about the script is asked, that question includes its network.
 func networkNeed(g *Grants, r Request) *need {
 	over := g.beyond(r)
-	if len(over) == 0 || r.Entry == "" && g.allowed(Request{Tool: r.Tool, Hosts: over, Skill: r.Skill, Active: r.Active}, true) {
+	if len(over) == 0 || r.Entry == "" && g.allowed(r.only(nil, over), true) {
 		return nil
 	}
 	if n := scriptNeed(g, r); n != nil && !n.given {

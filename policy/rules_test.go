@@ -214,8 +214,8 @@ func TestDenyRulesTouchAnyPart(t *testing.T) {
 
 func TestAllowRulesRemoveOurQuestionsOnly(t *testing.T) {
 	t.Parallel()
-	outside := call(paths(policy.PathUse{Path: "/etc/hosts", Zone: policy.ZoneOutside}))
-	fetch := call(as("web_fetch", policy.Read), on("", "docs.example.org"))
+	outside := paths(policy.PathUse{Path: "/etc/hosts", Zone: policy.ZoneOutside})
+	page, fetch := on("", "docs.example.org"), as("web_fetch", policy.Read)
 	for _, tt := range []struct {
 		name  string
 		rules []policy.Rule
@@ -229,17 +229,21 @@ func TestAllowRulesRemoveOurQuestionsOnly(t *testing.T) {
 		{"the tool's name is no word about it", []policy.Rule{{Effect: "allow", Pattern: "Bash"}}, bash("rm x"), policy.CodeDestructive},
 		{"ask comes before allow", []policy.Rule{{Effect: "allow", Pattern: "Bash(rm:*)"}, {Effect: "ask", Pattern: "Bash(rm:*)"}}, bash("rm x"), policy.CodeRuleAsk},
 		{"deny comes before ask", []policy.Rule{{Effect: "ask", Pattern: "Bash"}, {Effect: "deny", Pattern: "Bash(rm:*)"}}, bash("rm x"), policy.CodeRuleDenied},
-		{"outside", nil, outside, policy.CodePathOutside},
-		{"outside allowed", []policy.Rule{{Effect: "allow", Pattern: "Read(/etc/hosts)"}}, outside, "cfc_disabled"},
-		{"outside, the tool alone", []policy.Rule{{Effect: "allow", Pattern: "Read"}}, outside, policy.CodePathOutside},
-		{"a host", nil, fetch, policy.CodeNetworkAsk},
-		{"a host allowed", []policy.Rule{{Effect: "allow", Pattern: "WebFetch(domain:*.example.org)"}}, fetch, "cfc_disabled"},
+		{"outside", nil, call(outside), policy.CodePathOutside},
+		{"outside allowed", []policy.Rule{{Effect: "allow", Pattern: "Read(/etc/hosts)"}}, call(outside), "cfc_disabled"},
+		{"outside, the tool alone", []policy.Rule{{Effect: "allow", Pattern: "Read"}}, call(outside), policy.CodePathOutside},
+		{"a host", nil, call(fetch, page), policy.CodeNetworkAsk},
+		{"a host allowed", []policy.Rule{{Effect: "allow", Pattern: "WebFetch(domain:*.example.org)"}}, call(fetch, page), "cfc_disabled"},
 		{"for the skill", []policy.Rule{{Effect: "allow", Pattern: "Bash(rm:*)", Skill: "a"}}, call(as("bash", policy.SideEffect), commands("rm x"), active(nil)), "cfc_disabled"},
 		{"for a skill of a workspace", []policy.Rule{{Effect: "allow", Pattern: "Bash(rm:*)", Skill: "a"}}, call(as("bash", policy.SideEffect), commands("rm x"), activeOf(policy.Project)), policy.CodeDestructive},
 		{"for a skill of a third party", []policy.Rule{{Effect: "allow", Pattern: "Bash(rm:*)", Skill: "a*"}}, call(as("bash", policy.SideEffect), commands("rm x"), activeOf(policy.ThirdParty)), policy.CodeDestructive},
 		{"for a skill of a third party by its ID", []policy.Rule{{Effect: "allow", Pattern: "Bash(rm:*)", Skill: "s:a"}}, call(as("bash", policy.SideEffect), commands("rm x"), activeOf(policy.ThirdParty)), "cfc_disabled"},
 		{"deny for a skill of a third party", []policy.Rule{{Effect: "deny", Pattern: "Bash", Skill: "a"}}, call(as("bash", policy.SideEffect), commands("ls"), activeOf(policy.ThirdParty)), policy.CodeRuleDenied},
 		{"for a skill that was only read", []policy.Rule{{Effect: "allow", Pattern: "Bash(rm:*)", Skill: "a"}}, call(as("bash", policy.SideEffect), commands("rm x"), active(nil), told("b")), policy.CodeDestructive},
+		{"outside, for a skill that was only read", []policy.Rule{{Effect: "allow", Pattern: "Read(/etc/hosts)", Skill: "a"}}, call(outside, active(nil), told("b")), policy.CodePathOutside},
+		{"outside, for the skill", []policy.Rule{{Effect: "allow", Pattern: "Read(/etc/hosts)", Skill: "a"}}, call(outside, active(nil)), "cfc_disabled"},
+		{"a host, for a skill that was only read", []policy.Rule{{Effect: "allow", Pattern: "WebFetch(domain:docs.example.org)", Skill: "a"}}, call(fetch, page, active(nil), told("b")), policy.CodeNetworkAsk},
+		{"a host, for the skill", []policy.Rule{{Effect: "allow", Pattern: "WebFetch(domain:docs.example.org)", Skill: "a"}}, call(fetch, page, active(nil)), "cfc_disabled"},
 		{"deny for a skill that was only read", []policy.Rule{{Effect: "deny", Pattern: "Bash", Skill: "b"}}, call(as("bash", policy.SideEffect), commands("ls"), active(nil), told("b")), policy.CodeRuleDenied},
 		{"for all skills active", []policy.Rule{{Effect: "allow", Pattern: "Bash(rm:*)", Skill: "a"}}, call(as("bash", policy.SideEffect), commands("rm x"), active(nil, nil)), policy.CodeDestructive},
 		{"no skill active", []policy.Rule{{Effect: "allow", Pattern: "Bash(rm:*)", Skill: "a"}}, bash("rm x"), policy.CodeDestructive},
