@@ -237,5 +237,5 @@ func programError(err error) error {
 	if _, lacks := errors.AsType[*sandbox.Unavailable](err); !lacks && errors.Is(err, fs.ErrNotExist) {
 		return &metier.Error{Op: "run", Kind: metier.NotFound, Code: "program_missing", Hint: "use a program outside home folders, which are not visible in the sandbox", Err: err}
 	}
-	return exectool.Unavailable(err)
+	return exectool.Failed(err)
 }

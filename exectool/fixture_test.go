@@ -3,6 +3,7 @@ package exectool_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -40,6 +41,7 @@ type fixture struct {
 	s     *metier.Session
 	log   *record.Memory
 	box   *counting
+	blobs *refusing
 	calls int
 	out   string // the text given to Output
 }
@@ -57,6 +59,19 @@ func (c *counting) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, erro
 		c.before(j)
 	}
 	return c.Sandbox.Run(ctx, j)
+}
+
+// refusing stores no content of one media type.
+type refusing struct {
+	record.Blobs
+	media string
+}
+
+func (r *refusing) Put(ctx context.Context, media string, b []byte) (record.Ref, error) {
+	if media == r.media {
+		return record.Ref{}, errors.New("no space is left")
+	}
+	return r.Blobs.Put(ctx, media, b)
 }
 
 // setup is what a test changes about its fixture.
@@ -84,6 +99,7 @@ func newFixture(t *testing.T, su setup, files map[string]string) *fixture {
 		t.Fatal(err)
 	}
 	w := &fixture{t: t, dir: dir, log: record.NewMemory()}
+	w.blobs = &refusing{Blobs: w.log}
 	for name, content := range files {
 		w.put(name, content)
 	}
@@ -147,7 +163,7 @@ func newFixture(t *testing.T, su setup, files map[string]string) *fixture {
 	if su.options != nil {
 		su.options(&o)
 	}
-	w.s, err = metier.Open(t.Context(), metier.Config{ID: "s", By: "owner", Log: w.log, Blobs: w.log, Snapshot: snap, Tools: exectool.Tools(o), Settings: set, View: view, Grants: g})
+	w.s, err = metier.Open(t.Context(), metier.Config{ID: "s", By: "owner", Log: w.log, Blobs: w.blobs, Snapshot: snap, Tools: exectool.Tools(o), Settings: set, View: view, Grants: g})
 	if err != nil {
 		t.Fatal(err)
 	}

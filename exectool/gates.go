@@ -138,7 +138,7 @@ func (r *runner) strong(have sandbox.Report) error {
 		return nil
 	}
 	if len(have.Missing) > 0 {
-		return Unavailable(&sandbox.Unavailable{Backend: have.Backend, Missing: have.Missing[0]})
+		return Failed(&sandbox.Unavailable{Backend: have.Backend, Missing: have.Missing[0]})
 	}
 	return &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "sandbox_unavailable", Err: fmt.Errorf("the sandbox %s gives %s here, and %s is needed", have.Backend, have.Level, least)}
 }

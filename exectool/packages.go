@@ -2,6 +2,7 @@ package exectool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,10 +58,11 @@ func (r *runner) missing(ctx context.Context, p prepared, names []string) ([]str
 		return names, nil
 	}
 	ran, err := box.Run(ctx, sandbox.Job{Argv: append(argv, names...), Env: Environment(), Limits: r.Limits, MinLevel: r.least(p.host)})
-	if err != nil {
-		return nil, Unavailable(err)
+	_, lost := errors.AsType[*sandbox.Lost](err)
+	if err != nil && !lost {
+		return nil, Failed(err)
 	}
-	if ran.Limit != "" || ran.Signal != "" || ran.Exit != 0 {
+	if lost || ran.Limit != "" || ran.Signal != "" || ran.Exit != 0 {
 		return names, nil // it could not say: then nothing is known to be there
 	}
 	there := strings.Fields(string(ran.Stdout))

@@ -80,7 +80,7 @@ func networkText(hosts []string, public bool) string {
 }
 
 // run runs a program and records in e what happened. p is the script, or nil for a command. An
-// error means that nothing ran.
+// error with the code outcome_unknown means that it ran; any other, that nothing did.
 func (r *runner) run(ctx context.Context, x *metier.ToolContext, j sandbox.Job, p *prepared, e *event.Execution) (sandbox.Result, error) {
 	secrets, err := r.secrets(ctx, p)
 	if err != nil {
@@ -117,11 +117,14 @@ func (r *runner) run(ctx context.Context, x *metier.ToolContext, j sandbox.Job, 
 	}
 	e.Hosts = append(e.Hosts, end()...)
 	if err != nil {
-		return ran, Unavailable(err)
+		return ran, Failed(err)
 	}
 	ran.Stdout, ran.Stderr = cleaned(clean, ran.Stdout, ran.StdoutTruncated), cleaned(clean, ran.Stderr, ran.StderrTruncated)
 	if err = r.ended(context.WithoutCancel(ctx), x, j, ran, e); host {
 		e.Network = hostNetwork
+	}
+	if err != nil {
+		err = Failed(&sandbox.Lost{Err: err})
 	}
 	return ran, err
 }
@@ -186,10 +189,13 @@ func (r *runner) watch(x *metier.ToolContext, one *sync.Mutex, stream string, cl
 	})
 }
 
-// Unavailable describes a sandbox error after which nothing ran.
-func Unavailable(err error) error {
+// Failed describes an error of a sandbox. The code outcome_unknown means that the program started;
+// with any other code, it did not.
+func Failed(err error) error {
 	e := &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "sandbox_failed", Err: err}
-	if u, is := errors.AsType[*sandbox.Unavailable](err); is {
+	if lost, is := errors.AsType[*sandbox.Lost](err); is {
+		e.Code, e.Err = "outcome_unknown", lost
+	} else if u, is := errors.AsType[*sandbox.Unavailable](err); is {
 		e.Code, e.Hint, e.Err = "sandbox_unavailable", u.Missing.Fix, errors.New(u.Reason())
 	}
 	return e

@@ -289,3 +289,48 @@ func TestHarnessScripts_NeedIsolation(t *testing.T) {
 		t.Errorf("outside: %v", err)
 	}
 }
+
+// ending is a sandbox whose jobs run and then end with an error.
+type ending struct {
+	sandbox.Sandbox
+	err error
+}
+
+func (s ending) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
+	r, err := s.Sandbox.Run(ctx, j)
+	return r, errors.Join(err, s.err)
+}
+
+// The model must not repeat what may have happened, and the record must not deny it.
+func TestProgramsThatRan_HaveAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		err   error
+		media string // of content that cannot be stored
+		want  string
+	}{
+		"not started":    {err: errors.New("the folder is missing"), want: "sandbox_failed"},
+		"unavailable":    {err: &sandbox.Unavailable{}, want: "sandbox_unavailable"},
+		"lost":           {err: &sandbox.Lost{Err: &sandbox.Unavailable{}}, want: "outcome_unknown"},
+		"output is lost": {media: "application/octet-stream", want: "outcome_unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newFixture(t, setup{}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho ran\n"}))
+			w.box.Sandbox, w.blobs.media = ending{w.box.Sandbox, tt.err}, tt.media
+			command, _ := w.call("bash", map[string]any{"command": "true"})
+			script := w.run("scripts/a.sh")
+			want := []string{tt.want, tt.want, tt.want, tt.want}
+			got := []string{command.Code(), script.Code()} // of the results, then of the events
+			for _, e := range events[event.CommandExecuted](w) {
+				got = append(got, e.Code)
+			}
+			for _, e := range events[event.ScriptExecuted](w) {
+				got = append(got, e.Code)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("codes of results and events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

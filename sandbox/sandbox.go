@@ -89,8 +89,8 @@ type Sandbox interface {
 	// cached: the next one tries again.
 	Probe(ctx context.Context) Report
 	// Run runs one job to completion. If the program fails, exceeds a limit, or is ended by ctx
-	// (Limit "cancelled"), Run returns a Result. An error means that the program did not start. It
-	// is *Unavailable if the host lacks what the job needs.
+	// (Limit "cancelled"), Run returns a Result. An error means that the program did not start,
+	// unless it is *Lost. It is *Unavailable if the host lacks what the job needs.
 	Run(ctx context.Context, j Job) (Result, error)
 	// Close ends all running jobs and releases all resources.
 	Close() error
@@ -150,6 +150,14 @@ func (u *Unavailable) Reason() string {
 }
 
 func (u *Unavailable) Unwrap() error { return u.Err }
+
+// Lost is the error for a job whose program started, and may have had effects, but whose end could
+// not be determined or checked. It does not unwrap, because its cause does not describe the start.
+type Lost struct{ Err error }
+
+func (l *Lost) Error() string {
+	return "the program started, but its outcome is unknown: " + l.Err.Error()
+}
 
 // MissingOf returns the missing primitive that an error of a probe is about.
 func MissingOf(err error) Missing {

@@ -21,7 +21,7 @@ var files = []Code{
 	{"envelope_closed", "denied", "The envelope is closed.", "Open a new one."},
 	{"tool_failed", "internal", "A custom tool returned an error.", "Read the message."},
 	{"tool_panic", "internal", "A tool panicked. The run continues.", "Report it to the tool's author."},
-	{"outcome_unknown", "", "A call was interrupted, and may or may not have taken effect. It is not retried.", "Check whether the call took effect."},
+	{"outcome_unknown", "unavailable", "A call was interrupted, or what its program did could not be determined. It may or may not have taken effect, and is not retried.", "Check whether the call took effect."},
 	{"lost_too_often", "", "The same call was interrupted several times.", "Find out what terminates the process during the call."},
 }
 

@@ -170,7 +170,7 @@ func (r *running) wait(ctx context.Context, closed <-chan struct{}, notes []stri
 	r.execs.close()
 	wall := time.Since(r.begin)
 	if err != nil {
-		return sandbox.Result{}, fmt.Errorf("wait for the sandbox: %w", err)
+		return sandbox.Result{}, &sandbox.Lost{Err: fmt.Errorf("wait for the sandbox: %w", err)}
 	}
 	result, err := r.result(ctx, state)
 	if err != nil {
@@ -260,6 +260,8 @@ func (r *running) result(ctx context.Context, state *os.ProcessState) (sandbox.R
 		}
 	}
 	switch {
+	case r.execs != nil && r.execs.failed != nil && r.execs.began:
+		return sandbox.Result{}, &sandbox.Lost{Err: r.execs.failed}
 	case r.execs != nil && r.execs.failed != nil:
 		return sandbox.Result{}, unavailable(plan.Watching, r.execs.failed.Error(), r.execs.failed)
 	case end != nil && r.limit == sandbox.LimitProgram:

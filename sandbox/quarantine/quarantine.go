@@ -33,7 +33,8 @@ func New(inner sandbox.Sandbox, j *Journal) *Sandbox { return &Sandbox{inner, &g
 
 // Run runs a job. If something appeared at a protected path meanwhile, or the program created a git
 // repository that could make git run a program, Result.Quarantined lists it, and Result.Limit is
-// sandbox.LimitProtectedPath.
+// sandbox.LimitProtectedPath. If that cannot be checked after a program ran, the error is
+// *sandbox.Lost, and the Result has what was found.
 func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
 	if j.Workspace == nil || !j.Workspace.Writable && len(j.Workspace.Hidden) == 0 {
 		return s.Sandbox.Run(ctx, j)
@@ -66,7 +67,14 @@ func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 		res.Quarantined = moved
 		res.Exit, res.Signal, res.Limit = -1, "", sandbox.LimitProtectedPath
 	}
-	return res, errors.Join(err, repoErr, lacking(checkErr))
+	bad := errors.Join(repoErr, checkErr)
+	switch {
+	case bad == nil:
+		return res, err
+	case err == nil:
+		return res, &sandbox.Lost{Err: bad}
+	}
+	return res, errors.Join(err, bad)
 }
 
 // lacking returns the host primitive that an error is about.

@@ -3,6 +3,8 @@
 package quarantine_test
 
 import (
+	"context"
+	"errors"
 	"io/fs"
 	"maps"
 	"os"
@@ -149,6 +151,33 @@ func TestRun_MovesAsideWhatAppears(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// creator is a sandbox whose program creates a file in the workspace.
+type creator struct {
+	sandbox.Sandbox
+	name string
+}
+
+func (s creator) Run(_ context.Context, j sandbox.Job) (sandbox.Result, error) {
+	return sandbox.Result{Stdout: []byte("done")}, os.WriteFile(filepath.Join(j.Workspace.Host, s.name), nil, 0o600)
+}
+
+// A program that ran has run, even if the protected paths cannot be checked afterwards.
+func TestRun_ReportsProgramsThatRanAsLost(t *testing.T) {
+	t.Parallel()
+	name := strings.Repeat("a", 250) // too long to be moved aside
+	s := quarantine.New(creator{name: name}, nil)
+	res, err := s.Run(t.Context(), shell(workspace(t, nil), "", name))
+	if _, is := errors.AsType[*sandbox.Lost](err); !is {
+		t.Errorf("error %v, want *sandbox.Lost", err)
+	}
+	if _, is := errors.AsType[*sandbox.Unavailable](err); is {
+		t.Errorf("error %v, want none that means that nothing ran", err)
+	}
+	if diff := cmp.Diff("done", string(res.Stdout)); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
 	}
 }
 

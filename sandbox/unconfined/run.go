@@ -68,7 +68,7 @@ func (h *Host) run(ctx context.Context, j sandbox.Job, p *location) (sandbox.Res
 	readers.Wait()
 	if err != nil {
 		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
-			return sandbox.Result{}, fmt.Errorf("wait for %s: %w", j.Argv[0], err)
+			return sandbox.Result{}, &sandbox.Lost{Err: fmt.Errorf("wait for %s: %w", j.Argv[0], err)}
 		}
 	}
 	r := sandbox.Result{Exit: -1, Limit: e.limit(), Stdout: out.Kept, Stderr: errs.Kept, StdoutTruncated: out.Truncated(), StderrTruncated: errs.Truncated(),
