@@ -97,12 +97,12 @@ func (s *Session) append(ctx context.Context, by string, decide func(*State) ([]
 	return errContended
 }
 
-// mostDone is the maximum number of finished reads that a ToolsOnly session keeps.
+// mostDone is the maximum number of finished and refused reads that a ToolsOnly session keeps.
 const mostDone = 32
 
-// forget removes the oldest finished read, because a client may call for days with new IDs. Calls
-// with effects are kept, because they must never run twice. The log has all calls. The caller holds
-// mu.
+// forget removes the oldest finished or refused read, because a client may call for days with new
+// IDs. Calls with effects are kept, because they must never run twice, or after a refusal. The log
+// has all calls. The caller holds mu.
 func (s *Session) forget(e event.Event) {
 	r, is := e.(event.ToolResult)
 	if !is || !s.cfg.ToolsOnly || s.state.Calls[r.ID].Effect != policy.Read {

@@ -223,6 +223,32 @@ func TestParallelLoadsGiveOneBody(t *testing.T) {
 	one[event.SkillActivated](w)
 }
 
+// Clients can make calls for days, and most of them can be invalid.
+func TestToolsOnlySession_ForgetsReads(t *testing.T) {
+	t.Parallel()
+	w := withTools(t, nil, made{name: "look", effect: policy.Read}, made{name: "act", effect: policy.SideEffect})
+	config := w.config
+	w.config = func(c *metier.Config) {
+		config(c)
+		c.ToolsOnly = true
+		c.Grants.Rules = []policy.Rule{{Effect: policy.RuleDeny, Pattern: "look"}, {Effect: policy.RuleDeny, Pattern: "act"}}
+	}
+	w.open()
+	for range 50 {
+		w.fails(policy.CodeRuleDenied, "look", args{})
+		w.fails("unknown_tool", "nothing", args{})
+	}
+	if diff := cmp.Diff(32, len(w.State().Calls)); diff != "" {
+		t.Errorf("calls after refused reads (-want +got):\n%s", diff)
+	}
+	for range 50 { // must be refused again
+		w.fails(policy.CodeRuleDenied, "act", args{})
+	}
+	if diff := cmp.Diff(82, len(w.State().Calls)); diff != "" {
+		t.Errorf("calls after refused side effects (-want +got):\n%s", diff)
+	}
+}
+
 func TestPanickingToolIsAFailedCall(t *testing.T) {
 	t.Parallel()
 	boom := func(effect policy.Effect) made {

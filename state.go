@@ -37,7 +37,7 @@ type CallState struct {
 	Tool     string // canonical name at the decision
 	Started  bool
 	Try      int
-	Effect   policy.Effect
+	Effect   policy.Effect // of the claim; before it, of the decision
 	Intent   record.Ref
 	Returned *event.ToolResult
 	Question policy.Question // open question
@@ -141,6 +141,9 @@ func (st *State) apply(e event.Event, at time.Time) {
 	case event.PolicyDecided:
 		c := st.Calls[e.Call]
 		c.Tool, c.actor = e.Tool, e.Actor
+		if !c.Started {
+			c.Effect = e.Effect
+		}
 		st.Calls[e.Call] = c
 	case event.FileRead:
 		st.tell(e.Call, e.SkillID)
