@@ -33,6 +33,7 @@ type Engine struct {
 	cleaning sync.Mutex
 	redact   *record.Redactor // of Clean, made at the first call
 
+	declared declared
 	unlisted sync.Map // names of the lists of folders that cannot be read, which were reported
 	watch    watchers
 	repos    repos
@@ -106,14 +107,7 @@ func (e *Engine) Secrets() []record.Secret {
 			}
 		}
 	}
-	if op, err := config.Load(e.Env); err == nil {
-		for _, c := range op.Secrets {
-			if v, err := c.Value(e.Env); err == nil {
-				out = append(out, record.Secret{Name: c.Name, Value: v})
-			}
-		}
-	}
-	return out
+	return append(out, e.declared.read(e)...)
 }
 
 // Clean removes secrets from text written by a model or a provider.

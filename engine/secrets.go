@@ -41,6 +41,31 @@ func (e *Engine) scriptSecrets(list []config.Secret) func(context.Context, metie
 	}
 }
 
+// declared holds the secrets of the operator's configuration. Those that were read once remain,
+// because the configuration can become unreadable while a server runs.
+type declared struct {
+	mu      sync.Mutex
+	secrets []record.Secret
+	unread  bool // the configuration cannot be read, which was reported
+}
+
+func (d *declared) read(e *Engine) []record.Secret {
+	op, err := config.Load(e.Env)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range op.Secrets {
+		v, missing := c.Value(e.Env)
+		if s := (record.Secret{Name: c.Name, Value: v}); missing == nil && !slices.Contains(d.secrets, s) {
+			d.secrets = append(d.secrets, s)
+		}
+	}
+	if err != nil && !d.unread {
+		e.o.Notify(Notice{"secrets_unread", Warning, fmt.Sprintf("the configuration cannot be read, so only the secrets that are known already are redacted in records and logs: %v", err)})
+	}
+	d.unread = err != nil
+	return slices.Clone(d.secrets)
+}
+
 // issued holds the open records, and the secrets given to scripts of a run, of its subagents, or of
 // a server's sessions. A value read from a file may have changed since the records were opened, and
 // a script may write it to the workspace.
