@@ -112,9 +112,13 @@ func canAsk(req *mcp.CallToolRequest) bool {
 
 // refusal returns the result for a client that cannot ask its user.
 func refusal(q policy.Question) *mcp.CallToolResult {
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: unasked(q, "This client cannot ask its user.")}}}
+}
+
+// unasked describes a question that is not asked, for a reason.
+func unasked(q policy.Question, why string) string {
 	text, _ := policy.SplitQuestion(q.Text)
-	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{
-		Text: fmt.Sprintf("approval_required: %s This client cannot ask its user. The operator of the server can allow it with a policy file.", text)}}}
+	return fmt.Sprintf("approval_required: %s %s The operator of the server can allow it with a policy file.", text, why)
 }
 
 // scopes returns the scopes that the client's user can choose. Only the operator can approve

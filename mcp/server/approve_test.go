@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -132,6 +134,37 @@ func TestReadResource_AsksForTheInnermostSkill(t *testing.T) {
 	}
 	if r := c.call("load_skill", map[string]any{"name": "other"}); r.IsError || !reads("in/a/b.md") {
 		t.Errorf("a file of an approved skill is not read: %s", said(r))
+	}
+}
+
+// Requests other than calls of tools cannot ask. They are refused with the reason, and the server's
+// log has no error, because a rule that applies is not one.
+func TestRequestsThatCannotAsk_SayWhatIsNeeded(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	w := start(t, library, asking, func(w *fixture) {
+		w.options = func(o *server.Options) {
+			o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		}
+	})
+	c := w.stdio((&person{action: "accept", answer: "allow once"}).options())
+	_, read := c.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "skill://project/guide/SKILL.md"})
+	_, prompt := c.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "guide"})
+	for name, err := range map[string]error{"resources/read": read, "prompts/get": prompt} {
+		e, is := errors.AsType[*jsonrpc.Error](err)
+		if !is {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(int64(jsonrpc.CodeInvalidRequest), e.Code); diff != "" {
+			t.Errorf("%s: code (-want +got):\n%s", name, diff)
+		}
+		want := `approval_required: load the skill "guide" (project:guide, tier project)? rule ask: guide This request cannot ask the user. The operator of the server can allow it with a policy file.`
+		if diff := cmp.Diff(want, e.Message); diff != "" {
+			t.Errorf("%s: message (-want +got):\n%s", name, diff)
+		}
+	}
+	if diff := cmp.Diff("", log.String()); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
 	}
 }
 

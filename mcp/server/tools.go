@@ -158,6 +158,9 @@ func (s *Server) fault(ctx context.Context, err error) error {
 	if e, is := errors.AsType[*jsonrpc.Error](err); is {
 		return e // written for the client; if it is about a limit, that was logged when it was reached
 	}
+	if need, is := errors.AsType[*metier.NeedsApproval](err); is { // calls of tools ask; see consented
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: unasked(need.Question, "This request cannot ask the user.")}
+	}
 	s.opts.Logger.ErrorContext(ctx, "a request failed", "error", err.Error())
 	code := metier.CodeOf(err)
 	if metier.KindOf(err) == metier.LimitReached {
