@@ -186,7 +186,7 @@ func (s *Session) readBytes(ctx context.Context, sk Skill, r *Reading) error {
 	defer b.Close()
 	f, err := b.Open(ctx, r.clean)
 	if err != nil {
-		return fail(KindOf(err), readCode(err), err)
+		return resourceCodes.Error("read", r.Skill, r.Path, err)
 	}
 	defer f.Close()
 	// Of a long file only what can be shown is kept; all of it is hashed.
@@ -194,7 +194,7 @@ func (s *Session) readBytes(ctx context.Context, sk Skill, r *Reading) error {
 	head, shown := window{to: sniff.Bytes}, window{from: max(0, r.Offset-overlap), to: r.Offset + int64(r.MaxBytes)}
 	r.Size, err = io.Copy(io.MultiWriter(h, &head, &shown), io.LimitReader(untilDone{ctx, f}, hardMax+1))
 	if err != nil {
-		return fail(Unavailable, readCode(err), err)
+		return resourceCodes.Error("read", r.Skill, r.Path, err)
 	}
 	if r.Size > hardMax {
 		r.Size = 0
@@ -290,22 +290,32 @@ func (s *Session) present(data []byte, r *Reading, fail func(Kind, string, error
 	return nil
 }
 
-// readCode returns the code of a failed open or read.
-func readCode(err error) string {
-	switch KindOf(err) {
-	case Drift: // the source compared, and says how
-		return CodeOf(err)
-	case NotFound:
-		return "resource_not_found"
-	case Denied:
-		if CodeOf(err) == "permission_denied" {
-			return "permission_denied"
-		}
-		return "resource_outside_root"
-	case Invalid:
-		return "resource_not_file"
+// FileCodes are the codes for a file of a skill that does not exist, is outside of the skill, or is
+// not a regular file.
+type FileCodes struct{ Missing, Outside, Irregular string }
+
+var resourceCodes = FileCodes{"resource_not_found", "resource_outside_root", "resource_not_file"}
+
+// Error returns the error for a file that could not be opened or read because of err. If the reason
+// is another one, such as drift, the source's code and hint remain.
+func (c FileCodes) Error(op, skill, file string, err error) error {
+	e := &Error{Op: op, Skill: skill, Path: file, Kind: Unavailable, Code: "unknown", Err: err}
+	cause, known := errors.AsType[*Error](err)
+	if !known {
+		return e
 	}
-	return "unknown"
+	e.Kind = cause.Kind
+	switch {
+	case cause.Kind == NotFound:
+		e.Code = c.Missing
+	case cause.Kind == Invalid:
+		e.Code = c.Irregular
+	case cause.Kind == Denied && cause.Code != "permission_denied":
+		e.Code = c.Outside
+	default:
+		e.Code, e.Hint = CodeOf(cause), cause.Hint
+	}
+	return e
 }
 
 func findResource(sk Skill, clean string) (Resource, bool) {

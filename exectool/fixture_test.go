@@ -81,7 +81,8 @@ type setup struct {
 	set     func(*settings.Settings)
 	grants  func(*policy.Grants)
 	options func(*exectool.Options)
-	idle    bool // nothing is activated
+	source  func(metier.Source) metier.Source // of the skills
+	idle    bool                              // nothing is activated
 }
 
 // linux skips on other systems, which have no sandbox.
@@ -137,7 +138,11 @@ func newFixture(t *testing.T, su setup, files map[string]string) *fixture {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mounts = append(mounts, metier.Mount{Label: "r", Tier: tier, Source: src, Root: root})
+		m := metier.Mount{Label: "r", Tier: tier, Source: src, Root: root}
+		if su.source != nil {
+			m.Source = su.source(src)
+		}
+		mounts = append(mounts, m)
 	}
 	snap, err := metier.Build(t.Context(), mounts, set.Parse, set.Names, set.Read.IndexRoot, false)
 	if err != nil {

@@ -93,7 +93,7 @@ func (r *runner) sound(ctx context.Context, s *metier.Session, p *prepared, fail
 	}
 	b, err := s.Snapshot().Open(ctx, p.skill.ID)
 	if err != nil { // a folder that became a link, or is gone
-		return fail(metier.KindOf(err), openCode(err), err.Error(), "")
+		return scriptCodes.Error("run", p.script.Skill, short(p.script.Path), err)
 	}
 	defer b.Close()
 	if p.data, err = verified(ctx, b, p.skill, p.indexed); err != nil {

@@ -50,15 +50,14 @@ func (r *runner) stage(ctx context.Context, s *metier.Session, sk metier.Skill, 
 // skillMax is the maximum size of a SKILL.md whose size is not in the index.
 const skillMax = 4 << 20
 
+var scriptCodes = metier.FileCodes{Missing: "script_not_found", Outside: "script_outside_root", Irregular: "script_not_file"}
+
 // verified reads one file of a skill completely and compares it with the index. A negative size is
 // not compared.
 func verified(ctx context.Context, b metier.Bundle, sk metier.Skill, f metier.Resource) ([]byte, error) {
-	fail := func(k metier.Kind, code string, err error) error {
-		return &metier.Error{Op: "run", Skill: sk.Name, Path: f.Path, Kind: k, Code: code, Err: err}
-	}
 	file, err := b.Open(ctx, f.Path)
 	if err != nil {
-		return nil, fail(metier.KindOf(err), openCode(err), err)
+		return nil, scriptCodes.Error("run", sk.Name, f.Path, err)
 	}
 	defer file.Close()
 	most := f.Size
@@ -67,26 +66,10 @@ func verified(ctx context.Context, b metier.Bundle, sk metier.Skill, f metier.Re
 	}
 	data, err := io.ReadAll(io.LimitReader(file, most+1))
 	if err != nil {
-		return nil, fail(metier.Unavailable, "unknown", err)
+		return nil, scriptCodes.Error("run", sk.Name, f.Path, err)
 	}
 	if f.Size >= 0 && int64(len(data)) != f.Size || metier.Digest(digest.Bytes(data)) != f.Digest {
-		return nil, fail(metier.Drift, "script_snapshot_mismatch", errors.New("the file is not the one that was indexed; nothing ran"))
+		return nil, &metier.Error{Op: "run", Skill: sk.Name, Path: f.Path, Kind: metier.Drift, Code: "script_snapshot_mismatch", Err: errors.New("the file is not the one that was indexed; nothing ran")}
 	}
 	return data, nil
-}
-
-// openCode returns the code of a failed open of a script.
-func openCode(err error) string {
-	switch metier.KindOf(err) {
-	case metier.NotFound:
-		return "script_not_found"
-	case metier.Denied:
-		if metier.CodeOf(err) == "permission_denied" {
-			return "permission_denied"
-		}
-		return "script_outside_root"
-	case metier.Invalid:
-		return "script_not_file"
-	}
-	return "unknown"
 }
