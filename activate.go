@@ -43,7 +43,7 @@ func (s *Session) Activate(ctx context.Context, name, source string, arguments .
 		return Activation{}, err
 	}
 	if o.Code() != "" {
-		return Activation{}, &Error{Op: "activate", Skill: name, Kind: kindOfCode(o.Code()), Code: o.Code(), Hint: map[bool]string{true: hintDenied}[o.Code() == policy.CodeSkillDenied], Err: errors.New(o.Text())}
+		return Activation{}, o.activation(name)
 	}
 	a, _ := s.active(sk.ID)
 	return a, nil
@@ -51,20 +51,20 @@ func (s *Session) Activate(ctx context.Context, name, source string, arguments .
 
 const hintDenied = "the configuration, a flag, a policy file or the workspace's metier.yaml denies it"
 
-func kindOfCode(code string) Kind {
-	switch code {
-	case policy.CodeSkillDenied, policy.CodeRuleDenied, "skill_disabled", policy.CodeNotNarrowed, policy.CodeUnmediated, "injection_blocked":
-		return Denied
-	case "skill_drifted":
-		return Drift
-	case "skill_not_found":
-		return NotFound
-	case "skill_too_large":
-		return LimitReached
-	case "skill_broken":
-		return Invalid
+// activation returns the error of an activation that failed or was refused.
+func (o Observation) activation(name string) error {
+	e, known := errors.AsType[*Error](o.r.err)
+	if known && e.Op != "" {
+		return e
 	}
-	return Unavailable
+	out := &Error{Op: "activate", Skill: name, Kind: Unavailable, Code: o.Code(), Err: errors.New(o.Text())}
+	if known {
+		out.Kind = e.Kind
+	}
+	if out.Code == policy.CodeSkillDenied {
+		out.Hint = hintDenied
+	}
+	return out
 }
 
 // operatorLoad is the load tool with the skill already found.

@@ -122,6 +122,8 @@ type Result struct {
 	Code   string // "" is success
 	Detail json.RawMessage
 	Label  policy.Label
+
+	err error // of a failure that was made in this process
 }
 
 // Text returns a result with one text part.

@@ -61,3 +61,42 @@ func TestRead_FailsWithTheReasonOfItsSource(t *testing.T) {
 		}
 	}
 }
+
+func TestActivate_FailsWithTheReasonOfItsSource(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		err, want *metier.Error
+	}{
+		{&metier.Error{Kind: metier.Drift, Code: "mcp_digest_mismatch", Hint: "start a new run"}, &metier.Error{Kind: metier.Drift, Code: "mcp_digest_mismatch", Hint: "start a new run"}},
+		{&metier.Error{Kind: metier.Denied, Code: "permission_denied"}, &metier.Error{Kind: metier.Denied, Code: "skill_unreadable"}},
+		{&metier.Error{Kind: metier.NotFound, Code: "gone"}, &metier.Error{Kind: metier.NotFound, Code: "skill_unreadable"}},
+		{&metier.Error{Kind: metier.Unavailable, Code: "mcp_timeout"}, &metier.Error{Kind: metier.Unavailable, Code: "skill_unreadable"}},
+	} {
+		tt.err.Op = "open"
+		_, err := withClosed(t, tt.err).Activate(t.Context(), "a", "cli-preload")
+		e, is := errors.AsType[*metier.Error](err)
+		if !is {
+			t.Fatalf("%s: %v", tt.err.Code, err)
+		}
+		if diff := cmp.Diff(tt.want, &metier.Error{Kind: e.Kind, Code: e.Code, Hint: e.Hint}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.err.Code, diff)
+		}
+	}
+}
+
+func TestActivate_IsDeniedByRules(t *testing.T) {
+	t.Parallel()
+	for code, change := range map[string]func(*metier.Config){
+		"skill_denied": func(c *metier.Config) { c.Grants.Denied = []string{"a"} },
+		"rule_denied": func(c *metier.Config) {
+			c.Grants.Rules = []policy.Rule{{Effect: policy.RuleDeny, Pattern: "load_skill"}}
+		},
+	} {
+		w := newFixture(t, settings.DefaultProfile, map[string]string{"skills/a/SKILL.md": skillFile("a", "A.\n")})
+		w.config = change
+		_, err := w.open().Activate(t.Context(), "a", "cli-preload")
+		if diff := cmp.Diff([]string{code, string(metier.Denied)}, []string{metier.CodeOf(err), string(metier.KindOf(err))}); diff != "" {
+			t.Errorf("code and kind of %v (-want +got):\n%s", err, diff)
+		}
+	}
+}

@@ -332,11 +332,11 @@ func (s *Session) ask(ctx context.Context, st *State, c Call, d policy.Decision,
 }
 
 func (s *Session) refuse(ctx context.Context, c Call, d policy.Decision, rec event.PolicyDecided, why string, cl *claim) ([]event.Event, error) {
-	code, reason := d.Code, d.Reason
+	kind, code, reason := Denied, d.Code, d.Reason
 	if d.Code == policy.CodeInvalidCall && why != "" {
-		code, reason = d.Reason, why // the tool's own words: unknown_tool, invalid_arguments
+		kind, code, reason = Invalid, d.Reason, why // the tool's own words: unknown_tool, invalid_arguments
 	}
-	res := s.worded(rec.Tool, failure(code, reason))
+	res := s.worded(rec.Tool, failure(kind, code, reason))
 	o, ret, err := s.result(ctx, c, rec.Tool, res, cl.active)
 	cl.refused = &o
 	return []event.Event{rec, ret}, err
@@ -354,7 +354,7 @@ func (s *Session) refusedBy(ctx context.Context, st *State, call string, a polic
 		if id != call && (!wide || c.Question.Binds != binds) || c.ChildAsks || c.Tool == "" || c.Returned != nil {
 			continue
 		}
-		res := s.worded(c.Tool, failure(policy.CodeRefused, "refused by "+cmp.Or(a.By, s.cfg.By)))
+		res := s.worded(c.Tool, failure(Denied, policy.CodeRefused, "refused by "+cmp.Or(a.By, s.cfg.By)))
 		_, ret, err := s.result(ctx, Call{ID: id, Tool: c.Tool}, c.Tool, res, st.skillRefs())
 		if err != nil {
 			return nil, err
@@ -403,7 +403,7 @@ func (s *Session) finish(ctx context.Context, c Call, canonical string, x *ToolC
 	if !d.Allowed() {
 		evs = append(evs, event.PolicyDecided{Call: c.ID, Tool: canonical, Actor: c.Actor, Outcome: d.Outcome, Code: d.Code, Rule: d.Rule, Active: x.active, Stage: "release"})
 		label := res.Label
-		res = failure(d.Code, "the result is withheld: "+d.Reason)
+		res = failure(Denied, d.Code, "the result is withheld: "+d.Reason)
 		res.Label = label
 		x.withdraw()
 	}

@@ -84,9 +84,9 @@ func (s *Session) replay(ctx context.Context, id string) (Observation, error) {
 // code, everything else ends with an unknown outcome.
 func (s *Session) failed(err error, e policy.Effect) Result {
 	if e == policy.Read {
-		return failure(CodeOf(err), s.mediated(err))
+		return failure(KindOf(err), CodeOf(err), s.mediated(err))
 	}
-	return failure("outcome_unknown", "it may or may not have happened: "+s.mediated(err))
+	return failure(Unavailable, "outcome_unknown", "it may or may not have happened: "+s.mediated(err))
 }
 
 // mediated is what a model may read of a tool's error: an *Error is made to be read;
@@ -103,9 +103,9 @@ func (s *Session) release(l policy.Label) policy.Decision { return policy.Releas
 const codePanic = "tool_panic"
 
 // failure makes the result of a call that did not happen or did not work.
-func failure(code, text string) Result {
+func failure(kind Kind, code, text string) Result {
 	r := Text(code + ": " + text)
-	r.Code = code
+	r.Code, r.err = code, &Error{Kind: kind, Code: code, Err: errors.New(r.Parts[0].Text)}
 	r.Label = policy.Label{Role: policy.Context, Origin: "metier", Mediated: true}
 	return r
 }
@@ -117,5 +117,7 @@ func Failure(err error) Result {
 	if e, ok := errors.AsType[*Error](err); ok && e.Hint != "" {
 		text += "; " + e.Hint
 	}
-	return failure(CodeOf(err), text)
+	r := failure(KindOf(err), CodeOf(err), text)
+	r.err = err
+	return r
 }

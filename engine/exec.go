@@ -10,6 +10,7 @@ import (
 
 	"metier"
 	"metier/exectool"
+	"metier/internal/errorcodes"
 	"metier/model"
 	"metier/policy"
 	"metier/settings"
@@ -108,6 +109,9 @@ func refusedScript(o metier.Observation) error {
 	r, known := refusals[o.Code()]
 	if !known {
 		r.kind = metier.Unavailable
+		if c, _ := errorcodes.Of(o.Code()); c.Kinds != "" && !strings.Contains(c.Kinds, ",") {
+			r.kind = metier.Kind(c.Kinds)
+		}
 		if i := strings.LastIndex(text, "; "); i > 0 { // the tool's own suggestion
 			text, r.hint = text[:i], text[i+2:]
 		}
