@@ -492,6 +492,31 @@ func TestInputIsSaidOnce(t *testing.T) {
 	wantError(t, err, "input_exists", metier.Conflict)
 }
 
+// The slot of an input is what the record has: a repeated input cannot become a command.
+func TestSend_ReturnsTheRecordedSlot(t *testing.T) {
+	t.Parallel()
+	w := opened(t, settings.DefaultProfile, nil)
+	send := func(role policy.Role, by string) (policy.Slot, error) {
+		return w.Send(t.Context(), metier.Input{ID: "a", Parts: []model.Part{model.Text("go")}, Role: role, By: by})
+	}
+	first, err := send(policy.Context, "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := send(policy.Context, "bob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first, again); diff != "" {
+		t.Errorf("the slot of a repeated input (-want +got):\n%s", diff)
+	}
+	other, err := send(policy.DirectCommand, "ann")
+	wantError(t, err, "input_exists", metier.Conflict)
+	if diff := cmp.Diff(policy.Slot{}, other); diff != "" {
+		t.Errorf("the slot of another role (-want +got):\n%s", diff)
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	nothing := func(context.Context, *metier.ToolContext) (metier.Result, error) { return mediated(""), nil }

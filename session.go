@@ -107,7 +107,9 @@ func Open(ctx context.Context, c Config) (*Session, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Snapshot == nil {
-		c.Snapshot = &Snapshot{}
+		if c.Snapshot, err = Build(ctx, nil, c.Settings.Parse, c.Settings.Names, c.Settings.Read.IndexRoot, false); err != nil {
+			return nil, err
+		}
 	}
 	c.Grants = c.Snapshot.Grants(c.Grants)
 	written := &tally{Blobs: c.Blobs, seen: map[string]bool{}}
@@ -282,7 +284,8 @@ func (s *Session) reported(ctx context.Context, snap *Snapshot) (event.SkillsDis
 
 // Send records an input and returns its slot. It is the only source of direct-command evidence:
 // text of tools, skills, and models never passes through it. Sending the same ID with the same
-// content again has no effect. With other content, the error has Kind Conflict.
+// content and role again has no effect, and returns the recorded slot. With another content or role,
+// the error has Kind Conflict.
 func (s *Session) Send(ctx context.Context, in Input) (policy.Slot, error) {
 	if in.ID == "" {
 		in.ID = s.cfg.NewID()
@@ -297,15 +300,21 @@ func (s *Session) Send(ctx context.Context, in Input) (policy.Slot, error) {
 	slot := policy.Slot{Role: in.Role, Origin: in.By, Digest: ref.Digest, Surface: in.Surface}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slot, s.append(ctx, in.By, func(st *State) ([]event.Event, error) {
-		if said, ok := st.Inputs[in.ID]; ok {
-			if said.Digest != ref.Digest {
-				return nil, &Error{Op: "say", Kind: Conflict, Code: "input_exists", Err: fmt.Errorf("input %s was said before with another text", termtext.Quote(in.ID))}
-			}
-			return nil, nil
+	err = s.append(ctx, in.By, func(st *State) ([]event.Event, error) {
+		said, ok := st.said[in.ID]
+		switch {
+		case !ok:
+			return []event.Event{event.Input{ID: in.ID, Slot: slot, Content: ref}}, nil
+		case said.Digest != slot.Digest || said.Role != slot.Role:
+			return nil, &Error{Op: "say", Kind: Conflict, Code: "input_exists", Err: fmt.Errorf("input %s was sent before with another text or role", termtext.Quote(in.ID))}
 		}
-		return []event.Event{event.Input{ID: in.ID, Slot: slot, Content: ref}}, nil
+		slot = said
+		return nil, nil
 	})
+	if err != nil {
+		return policy.Slot{}, err
+	}
+	return slot, nil
 }
 
 // Answer records the answer to a question. An empty scope means once. The error has Kind Conflict

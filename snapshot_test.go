@@ -104,3 +104,16 @@ func TestBuild_RefusesAMountWithoutASource(t *testing.T) {
 		t.Errorf("code (-want +got):\n%s", diff)
 	}
 }
+
+// A session without a snapshot has no skills, and looks for them as any other.
+func TestOpen_WithoutASnapshot(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, settings.DefaultProfile, nil)
+	w.set.Catalog.Paths = settings.PathsNone
+	w.config = func(c *metier.Config) { c.Snapshot, c.View.Paths = nil, settings.PathsNone }
+	w.open()
+	if diff := cmp.Diff(0, len(w.Snapshot().Entries("x"))); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
+	}
+	w.fails("skill_not_found", "load_skill", args{"skillId": "x:y"})
+}

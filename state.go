@@ -23,6 +23,7 @@ type State struct {
 	Calls   map[string]CallState
 	given   map[answerKey]policy.Answer
 	Inputs  map[string]record.Ref // ID of each input → its content
+	said    map[string]policy.Slot
 	Indexes map[string]record.Ref // skill ID → blob of its registry.Skill
 	Opened  bool
 	Indexed event.SkillsDiscovered
@@ -60,7 +61,7 @@ func (a Activation) Subject() policy.Subject {
 }
 
 func newState() State {
-	return State{Calls: map[string]CallState{}, given: map[answerKey]policy.Answer{}, Inputs: map[string]record.Ref{}, Indexes: map[string]record.Ref{}}
+	return State{Calls: map[string]CallState{}, given: map[answerKey]policy.Answer{}, Inputs: map[string]record.Ref{}, said: map[string]policy.Slot{}, Indexes: map[string]record.Ref{}}
 }
 
 func (st State) clone() State {
@@ -70,6 +71,7 @@ func (st State) clone() State {
 	st.Calls = maps.Clone(st.Calls)
 	st.given = maps.Clone(st.given)
 	st.Inputs = maps.Clone(st.Inputs)
+	st.said = maps.Clone(st.said)
 	st.Indexes = maps.Clone(st.Indexes)
 	return st
 }
@@ -137,7 +139,7 @@ func (st *State) apply(e event.Event, at time.Time) {
 		st.Indexes[e.SkillID] = e.Registry
 	case event.Input:
 		st.Slots = append(st.Slots[:0:0], e.Slot)
-		st.Inputs[e.ID] = e.Content
+		st.Inputs[e.ID], st.said[e.ID] = e.Content, e.Slot
 	case event.PolicyDecided:
 		c := st.Calls[e.Call]
 		c.Tool, c.actor = e.Tool, e.Actor

@@ -134,6 +134,16 @@ func TestRun_SkillsHoldCustomMounts(t *testing.T) {
 	if _, err := snap.Find("count"); err != nil {
 		t.Error(err)
 	}
+	s, end, err := r.Session(t.Context(), engine.SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Snapshot().Find("count"); err != nil {
+		t.Errorf("a session without a snapshot of its own: %v", err)
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
 }
 
 // A resumed run needs the model of the program that started it, and reports missing tools.

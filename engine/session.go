@@ -22,7 +22,7 @@ type SessionOptions struct {
 	Blobs    record.Blobs
 	ID       string // of the session, with Log
 	Tools    []metier.Tool
-	Snapshot func(context.Context) (*metier.Snapshot, error) // the skills
+	Snapshot func(context.Context) (*metier.Snapshot, error) // the skills; nil: those of the run
 	Like     *metier.Session                                 // another session of the same run, or nil
 	Output   func(call, stream string, p []byte)             // receives what programs write
 }
@@ -31,6 +31,9 @@ type SessionOptions struct {
 func (r *Run) Session(ctx context.Context, o SessionOptions) (s *metier.Session, end func() error, err error) {
 	k := *r
 	k.owned = nil // they belong to the run
+	if o.Snapshot == nil {
+		o.Snapshot = r.Skills
+	}
 	if k.snapshot, err = o.Snapshot(ctx); err != nil {
 		return nil, nil, err
 	}
