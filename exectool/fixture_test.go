@@ -81,6 +81,7 @@ type setup struct {
 	set     func(*settings.Settings)
 	grants  func(*policy.Grants)
 	options func(*exectool.Options)
+	local   *local.Options
 	source  func(metier.Source) metier.Source // of the skills
 	idle    bool                              // nothing is activated
 }
@@ -134,7 +135,7 @@ func newFixture(t *testing.T, su setup, files map[string]string) *fixture {
 	root := filepath.Join(dir, "skills")
 	var mounts []metier.Mount
 	if _, err := os.Stat(root); err == nil {
-		src, err := local.New(root, nil)
+		src, err := local.New(root, su.local)
 		if err != nil {
 			t.Fatal(err)
 		}

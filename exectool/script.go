@@ -156,6 +156,9 @@ func (t scriptTool) Facts(ctx context.Context, s *metier.Session, raw json.RawMe
 		hosts, public = nil, false
 	}
 	r := policy.Request{Effect: policy.SideEffect, Skill: &sub, Entry: p.entry(), Runtime: p.command.Runtime, Programs: p.command.Programs(), Level: p.level.String(), Host: p.host, Network: networkText(hosts, public), Hosts: hosts}
+	if in, _, err := s.Entry(ctx, sub.ID, p.script.Path); err == nil && in.ID != p.skill.ID {
+		r.Gives = []policy.Subject{in.Subject()}
+	}
 	if p.broken != nil {
 		r.Broken, r.BrokenWhy = metier.CodeOf(p.broken), worded(p.broken)
 		kind := metier.KindOf(p.broken)

@@ -10,6 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"metier"
+	"metier/exectool"
+	"metier/policy"
+	"metier/settings"
+	"metier/source/local"
 )
 
 // closed is a source whose scripts cannot be opened.
@@ -54,6 +58,30 @@ func TestScript_FailsWithTheReasonOfItsSource(t *testing.T) {
 		w.refuses(code, o)
 		if diff := cmp.Diff(tt.want, strings.TrimSpace(o.Text())); diff != "" {
 			t.Errorf("text (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// The files of a skill inside another are also files of that one. Its own rule restricts its scripts.
+func TestScript_OfANestedSkillHasItsRule(t *testing.T) {
+	t.Parallel()
+	for effect, want := range map[policy.RuleEffect]string{policy.RuleAllow: "", policy.RuleAsk: policy.CodeSkillAsk, policy.RuleDeny: policy.CodeSkillDenied} {
+		files := demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho ran\n", "scripts/in/scripts/b.sh": "#!/bin/bash\necho ran\n",
+			"scripts/in/SKILL.md": "---\nname: in\ndescription: Use when scripts are nested.\n---\nRun them.\n"})
+		w := newFixture(t, setup{idle: true, local: &local.Options{Nested: settings.NestedYes}, grants: func(g *policy.Grants) {
+			g.Skills = []policy.SkillRule{{Effect: effect, Skill: "in"}}
+		}}, files)
+		if _, err := w.s.Activate(t.Context(), "demo", "cli-preload"); err != nil {
+			t.Fatal(err)
+		}
+		w.ran("scripts/a.sh")
+		o, asks := w.call("run_skill_script", exectool.Script{Skill: "demo", Path: "scripts/in/scripts/b.sh"})
+		got := o.Code()
+		if asks != nil {
+			got = asks.Question.Code
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: code (-want +got):\n%s", effect, diff)
 		}
 	}
 }

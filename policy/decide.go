@@ -116,11 +116,14 @@ func judgeProfile(g *Grants, r Request) (Decision, bool) {
 }
 
 func judgeSkill(g *Grants, r Request) (Decision, bool) {
-	if r.Skill == nil {
-		return Decision{}, false
+	used := r.Gives
+	if r.Skill != nil {
+		used = append([]Subject{*r.Skill}, used...)
 	}
-	if effect, rule := g.Skill(r.Skill.ID, r.Skill.Name); effect == RuleDeny {
-		return Decision{Outcome: Deny, Code: CodeSkillDenied, Rule: rule, Reason: "the operator denied this skill"}, true
+	for _, s := range used {
+		if effect, rule := g.Skill(s.ID, s.Name); effect == RuleDeny {
+			return Decision{Outcome: Deny, Code: CodeSkillDenied, Rule: rule, Reason: "the operator denied this skill"}, true
+		}
 	}
 	return Decision{}, false
 }

@@ -203,7 +203,9 @@ type Request struct {
 	// the calling subagent, or "" for a run: an answer for a run does not cover the
 	// same call of its subagent.
 	Profile, Within string
-	Gives           []Subject // skills it would start with, as requested by the caller
+	// Gives are other skills whose rules apply as if the call loaded them: those that a subagent would
+	// start with, as requested by the caller, and a skill inside Skill whose script would run.
+	Gives []Subject
 
 	Slots   []Slot // this turn's inputs
 	Invalid string // the tool could not read its arguments: why, as a code
