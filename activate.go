@@ -148,7 +148,7 @@ func (s *Session) again(ctx context.Context, x *ToolContext, sk Skill, old Activ
 	if !s.cfg.ToolsOnly {
 		return old, text, nil
 	}
-	ref, bare := old.Text, s.enveloped() && x.call.Actor == policy.ByModel && old.Original.Digest != ""
+	ref, bare := old.Text, s.bare(x) && old.Original.Digest != ""
 	if bare {
 		ref = old.Original
 	}
@@ -294,10 +294,16 @@ func (s *Session) readSkill(ctx context.Context, sk Skill) ([]byte, error) {
 	return raw, nil
 }
 
+// bare reports whether a call returns instructions without the element around
+// them: the setting tool_reply asks for that, or for a JSON object that nothing
+// can leave.
+func (s *Session) bare(x *ToolContext) bool {
+	return x.call.Actor == policy.ByModel && (s.enveloped() || s.PlainReplies())
+}
+
 // instructions makes the text the model reads, in the form of the setting
-// content. block is wrapped so that it cannot pass for anything else; reply is
-// what a call of the model returns, which is bare where the reply is a JSON
-// object that nothing can leave.
+// content. text is wrapped so that it cannot pass for anything else; reply is
+// what the call returns.
 func (s *Session) instructions(raw []byte, sk Skill, sum Digest, args []string, x *ToolContext) (text, reply string, front skillmd.Front, err error) {
 	set := s.cfg.Settings.Activate
 	doc, diags := skillmd.Parse(raw)
@@ -337,10 +343,7 @@ func (s *Session) instructions(raw []byte, sk Skill, sum Digest, args []string, 
 	if n > 0 {
 		x.Record(event.Note{Code: "wrapper-tag-neutralized", On: sk.ID.String(), N: n})
 	}
-	if s.PlainReplies() && x.call.Actor == policy.ByModel {
-		return text, content, doc.Front, nil
-	}
-	if s.enveloped() && x.call.Actor == policy.ByModel {
+	if s.bare(x) {
 		return text, content, doc.Front, nil
 	}
 	return text, text, doc.Front, nil

@@ -91,6 +91,24 @@ func TestLoadSkill_LongInstructionsArriveWholeInPages(t *testing.T) {
 	}
 }
 
+// The first page comes from the activation, the others from the skill that is active already.
+func TestLoadSkill_PagesAreOfOneText(t *testing.T) {
+	t.Parallel()
+	for _, profile := range []string{"default", "agent-harness"} {
+		body := longText(100_000)
+		w := start(t, map[string]string{"long/SKILL.md": skill("long", "Long.", body)}, func(w *fixture) { w.profile = profile })
+		c := w.stdio(nil)
+		first, _ := c.pages("load_skill", map[string]any{"name": "long"}, shownBytes["unknown"])
+		if !strings.Contains(first, body) {
+			t.Errorf("%s: the pages do not contain the instructions", profile)
+		}
+		again, _ := c.pages("load_skill", map[string]any{"name": "long"}, shownBytes["unknown"])
+		if d := cmp.Diff(first, again); d != "" {
+			t.Errorf("%s: the pages of another load: -want +got:\n%.2000s", profile, d)
+		}
+	}
+}
+
 func TestReadSkillResource_LongFilesArriveWholeInPages(t *testing.T) {
 	t.Parallel()
 	file := longText(400_000)
