@@ -18,6 +18,7 @@ import (
 	"metier/internal/distinct"
 	"metier/internal/nearest"
 	"metier/internal/plural"
+	"metier/internal/termtext"
 	"metier/record"
 	"metier/run"
 )
@@ -65,7 +66,7 @@ Exit 0: the record is unchanged. 5: it was altered, truncated, or extended.` + a
 func unverified(r run.VerifyReport, what string) error {
 	ref := r.ID
 	if strings.ContainsAny(what, `/\`) { // the ID alone could be that of another folder
-		ref = shellWord(what)
+		ref = termtext.Word(what)
 	}
 	resume := "metier run --resume " + ref
 	p := &problem{exit: exitDrift, code: "record_unverified", hint: "use an earlier copy or an export; do not continue this run",

@@ -17,26 +17,3 @@ func TestHintOf_UnreachableModel(t *testing.T) {
 		}
 	}
 }
-
-// Commands in hints can contain names that a model or a skill chose.
-func TestShellWord_QuotesWhatShellsInterpret(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"count:scripts/run.sh":   "count:scripts/run.sh",
-		"":                       "''",
-		"scripts/a b.sh":         "'scripts/a b.sh'",
-		"scripts/`id`.sh":        "'scripts/`id`.sh'",
-		"scripts/$(id).sh":       "'scripts/$(id).sh'",
-		"scripts/it's.sh":        `'scripts/it'\''s.sh'`,
-		"scripts/a\nb.sh":        "'scripts/a\nb.sh'",
-		"~/runs":                 "'~/runs'",
-		"scripts/{a,b}.sh":       "'scripts/{a,b}.sh'",
-		"#20260101-000000-aa":    "'#20260101-000000-aa'",
-		"!20260101-000000-aa":    "'!20260101-000000-aa'",
-		"/home/ada/runs/2026-01": "/home/ada/runs/2026-01",
-	} {
-		if got := shellWord(in); got != want {
-			t.Errorf("shellWord(%q) = %s, want %s", in, got, want)
-		}
-	}
-}

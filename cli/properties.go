@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"metier/internal/termtext"
 	"metier/skillmd/reference"
 )
 
@@ -88,7 +89,7 @@ func (a *app) skillsAt(c *cobra.Command, paths []string) ([]reference.Skill, err
 // unread returns the error for an unreadable skill. Scripts get one line in the wording of the
 // reference implementation. People and JSON get a hint too.
 func (a *app) unread(s reference.Skill, err error) error {
-	hint := "'metier validate " + s.Path + "' lists all problems"
+	hint := "'metier validate " + termtext.Word(s.Path) + "' lists all problems"
 	if a.json {
 		return &problem{exit: exitFailed, code: "skill_unreadable", err: err, hint: hint}
 	}

@@ -16,6 +16,7 @@ import (
 	"metier/event"
 	"metier/internal/confine"
 	"metier/internal/plural"
+	"metier/internal/termtext"
 	"metier/model/provider"
 	"metier/policy"
 	"metier/run"
@@ -228,18 +229,7 @@ func (a *app) named(r result) string {
 	if filepath.Dir(confine.RealPathOfExisting(r.Dir)) != filepath.Join(confine.RealPathOfExisting(a.Dir), ".metier", "runs") {
 		what = r.Dir
 	}
-	return shellWord(what)
-}
-
-// plainWord matches a word that no shell interprets.
-var plainWord = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
-
-// shellWord quotes a word of a command if a shell would interpret it.
-func shellWord(s string) string {
-	if plainWord.MatchString(s) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return termtext.Word(what)
 }
 
 // resumable adds to an error of the record or of the disk how to resume the run once the cause is

@@ -17,6 +17,7 @@ import (
 	"metier"
 	"metier/config"
 	"metier/internal/plural"
+	"metier/internal/termtext"
 	"metier/run"
 )
 
@@ -88,7 +89,7 @@ func (a *app) lookAt(p runPlace, what string, own bool) (*run.Folder, error) {
 	f, err := run.Look(root, id, o)
 	if metier.KindOf(err) == metier.Drift && err != nil {
 		return nil, &metier.Error{Op: "run", Path: filepath.Join(root, id), Kind: metier.Drift, Code: metier.CodeOf(err),
-			Hint: "the record has changed since it was written; 'metier audit verify " + what + "' lists every problem", Err: err}
+			Hint: "the record has changed since it was written; 'metier audit verify " + termtext.Word(what) + "' lists every problem", Err: err}
 	}
 	return f, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"metier/engine"
 	"metier/internal/plural"
+	"metier/internal/termtext"
 	"metier/model"
 	"metier/run"
 	"metier/sandbox"
@@ -52,7 +53,7 @@ func (a *app) showRun(dir string, r run.Report) {
 	rows := childRows(r)
 	a.section("subagents", rows)
 	if len(rows) > 0 {
-		fmt.Fprintf(a.Out, "  show one with: metier runs show %s\n", oneLine(filepath.Join(dir, "children", rows[0][0])))
+		fmt.Fprintf(a.Out, "  show one with: metier runs show %s\n", termtext.Word(filepath.Join(dir, "children", rows[0][0])))
 	}
 	a.section("problems", problemRows(r.Problems))
 	a.section("notices", noticeRows(r.Notices))

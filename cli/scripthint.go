@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"metier/engine"
+	"metier/internal/termtext"
 	"metier/policy"
 	"metier/settings"
 )
@@ -45,7 +46,7 @@ func allowScripts(r result, f runFlags) string {
 // flagged returns a flag for each value, as typed in a shell.
 func flagged(flag string, values []string) (words string) {
 	for _, v := range values {
-		words += " " + flag + " " + shellWord(v)
+		words += " " + flag + " " + termtext.Word(v)
 	}
 	return words
 }

@@ -9,6 +9,7 @@ import (
 	"metier"
 	"metier/agent"
 	"metier/event"
+	"metier/internal/termtext"
 	"metier/policy"
 	"metier/record"
 	"metier/settings"
@@ -91,7 +92,7 @@ func (r *Run) scriptOf(ctx context.Context, entry string) (sk metier.Skill, file
 		return sk, "", err
 	}
 	if !slices.ContainsFunc(sk.Resources, func(f metier.Resource) bool { return f.Path == file }) {
-		return sk, "", &metier.Error{Op: "run", Skill: name, Path: file, Kind: metier.NotFound, Code: "script_not_indexed", Hint: "'metier show " + name + "' lists its files",
+		return sk, "", &metier.Error{Op: "run", Skill: name, Path: file, Kind: metier.NotFound, Code: "script_not_indexed", Hint: "'metier show " + termtext.Word(name) + "' lists its files",
 			Err: fmt.Errorf("the skill %s has no script %s", name, file)}
 	}
 	return sk, file, nil

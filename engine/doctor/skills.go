@@ -68,7 +68,7 @@ func (d *doctor) names(ctx context.Context, list []skillroots.Root, set settings
 				continue
 			}
 			if found++; found <= most {
-				d.note("names", "see 'metier explain "+termtext.Line(sk.ID.String())+"'", "%s (%s): %s", termtext.Line(sk.ID.String()), g.Code, termtext.Line(g.Detail))
+				d.note("names", "see 'metier explain "+termtext.Word(sk.ID.String())+"'", "%s (%s): %s", termtext.Line(sk.ID.String()), g.Code, termtext.Line(g.Detail))
 			}
 		}
 	}

@@ -234,5 +234,9 @@ func elsewhere(root *os.Root, shown string) []skillmd.Diagnostic {
 	if below == 1 {
 		in, them = "skill is in a subfolder", "it"
 	}
-	return []skillmd.Diagnostic{advice(CodeHoldsSkills, "%s %s; to check %s, run: metier validate %s", plural.Thousands(int64(below)), in, them, filepath.Join(shown, "*"))}
+	all := "*" // outside of the quotes, for the shell to expand
+	if dir := filepath.Clean(shown); dir != "." {
+		all = termtext.Word(dir) + string(filepath.Separator) + all
+	}
+	return []skillmd.Diagnostic{advice(CodeHoldsSkills, "%s %s; to check %s, run: metier validate %s", plural.Thousands(int64(below)), in, them, all)}
 }
