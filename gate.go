@@ -328,7 +328,7 @@ func (s *Session) ask(ctx context.Context, st *State, c Call, d policy.Decision,
 	}
 	text, err := s.putText(ctx, d.Question.Text)
 	q := d.Question
-	return []event.Event{rec, event.ApprovalRequested{Call: c.ID, ID: q.ID, Code: q.Code, Binds: q.Binds, Scopes: q.Scopes, Text: text}}, err
+	return []event.Event{rec, event.ApprovalRequested{Call: c.ID, ID: q.ID, Code: q.Code, Binds: q.Binds, Scopes: q.Scopes, Text: text, SkillID: q.SkillID, Tree: q.Tree}}, err
 }
 
 func (s *Session) refuse(ctx context.Context, c Call, d policy.Decision, rec event.PolicyDecided, why string, cl *claim) ([]event.Event, error) {

@@ -93,28 +93,31 @@ func (e *Engine) answerIn(ctx context.Context, folder *run.Folder, a AnswerReque
 	return q, ans, nil
 }
 
+const unchecked = "the files of the skill were not compared with the question; they are compared when the run continues: %s"
+
 // stillAsked returns an error if the skill that a question covers has changed on disk since: a yes
 // would cover the files that were shown, and these no longer run. Skills outside the run's roots,
 // such as those of servers, are checked only when they are used.
 func (e *Engine) stillAsked(ctx context.Context, folder *run.Folder, q run.Pending) error {
-	covers := coveredOf(run.Text(q.Text))
-	tree, skill := covers["tree"], covers["skill"]
-	_, id, ok := strings.Cut(strings.TrimSuffix(skill, ")"), " (")
-	if tree == "" || !ok {
+	if q.Tree == "" {
 		return nil
 	}
 	now, note, err := e.skillsNow(ctx, folder, nil)
 	if err != nil || now == nil {
-		e.note("skill_unchecked", "the files of the skill were not compared with the question; they are compared when the run continues: %s", cmp.Or(note, fmt.Sprint(err)))
+		e.note("skill_unchecked", unchecked, cmp.Or(note, fmt.Sprint(err)))
 		return nil
 	}
-	_, is, err := now(id)
-	if err != nil || is == "" || is == tree {
+	_, is, err := now(q.SkillID)
+	switch {
+	case err != nil && metier.KindOf(err) != metier.NotFound:
+		e.note("skill_unchecked", unchecked, err)
+		return nil
+	case err != nil || is == "" || is == q.Tree:
 		return nil
 	}
-	return &metier.Error{Op: "answer", Skill: id, Kind: metier.Drift, Code: CodeDrift,
+	return &metier.Error{Op: "answer", Skill: q.SkillID, Kind: metier.Drift, Code: CodeDrift,
 		Hint: "restore the files, answer no, or resume the run with ResumeOptions.OnDrift reload, so that it asks about the current files",
-		Err:  fmt.Errorf("the skill has changed since question %s was asked: its tree was %s, is %s", q.ID, tree, is)}
+		Err:  fmt.Errorf("the skill has changed since question %s was asked: its tree was %s, is %s", q.ID, q.Tree, is)}
 }
 
 // gone reports whether recorded content was erased or altered.

@@ -13,7 +13,6 @@ import (
 	"metier/agent"
 	"metier/agent/subagent"
 	"metier/internal/termtext"
-	"metier/policy"
 	"metier/run"
 )
 
@@ -32,7 +31,7 @@ func (e *Engine) childQuestion(ctx context.Context, dir string, q run.Pending, t
 	out, profile, top := q, "", filepath.Dir(dir)
 	var chain []string
 	for q.Child != "" {
-		chain, profile = append(chain, q.Child), coveredOf(run.Text(q.Text))[labelSubagent]
+		chain, profile = append(chain, q.Child), profileIn(q)
 		inner, err := e.pendingOf(ctx, top, run.ChildrenOf(dir), q, trusted)
 		if err != nil {
 			gap, err := json.Marshal(run.Gap{Altered: true, Digest: q.Binds})
@@ -44,7 +43,7 @@ func (e *Engine) childQuestion(ctx context.Context, dir string, q run.Pending, t
 		}
 		dir, q = filepath.Join(run.ChildrenOf(dir), q.Child), inner
 	}
-	out.Tool, out.Args, out.Text = q.Tool, q.Args, q.Text
+	out.Tool, out.Args, out.Text, out.SkillID, out.Tree = q.Tool, q.Args, q.Text, q.SkillID, q.Tree
 	if gone(q.Text) {
 		return out
 	}
@@ -111,15 +110,11 @@ func Asker(p run.Pending) string {
 	if p.Child == "" {
 		return ""
 	}
-	return cmp.Or(coveredOf(run.Text(p.Text))[labelSubagent], p.Child)
+	return cmp.Or(profileIn(p), p.Child)
 }
 
-// coveredOf returns the values in a question's text, by label.
-func coveredOf(text string) map[string]string {
-	_, list := policy.SplitQuestion(text)
-	out := map[string]string{}
-	for _, c := range list {
-		out[c[0]] = c[1]
-	}
-	return out
+// profileIn returns the subagent that a question's text names, or "".
+func profileIn(p run.Pending) string {
+	_, covers := Coverage(run.Text(p.Text))
+	return covers[labelSubagent]
 }

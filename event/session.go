@@ -106,6 +106,8 @@ type ApprovalRequested struct {
 	Text      record.Ref `json:"text"`
 	Child     string     `json:"child,omitempty"`     // of a subagent: name of its folder below children/
 	ChildCall string     `json:"childCall,omitempty"` // and the call there that asks; its record has what it asks
+	SkillID   string     `json:"skillId,omitempty"`   // of the skill whose files a yes covers; "" in older records
+	Tree      string     `json:"tree,omitempty"`      // of these files
 }
 
 // ApprovalAnswered is the answer to a question. A question that the operator's grants

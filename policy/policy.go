@@ -233,6 +233,9 @@ type Question struct {
 	// children/ of the parent's record, and its own call.
 	Child     string `json:"child,omitempty"`
 	ChildCall string `json:"childCall,omitempty"`
+	// SkillID and Tree are set if a yes covers a skill's files.
+	SkillID string `json:"skillId,omitempty"`
+	Tree    string `json:"tree,omitempty"`
 }
 
 // Answer is the reply of a user or a policy file to a [Question].

@@ -24,12 +24,13 @@ type need struct {
 	kind   string
 	binds  []string
 	scopes []string
-	given  bool // the operator approved it in advance
+	given  bool    // the operator approved it in advance
+	skill  Subject // whose files the answer covers
 }
 
 func (n need) question() *Question {
 	b := bind(n.kind, n.binds...)
-	return &Question{ID: "q-" + b[:16], Code: n.code, Binds: b, Text: questionText(n.text, n.facts), Scopes: n.scopes}
+	return &Question{ID: "q-" + b[:16], Code: n.code, Binds: b, Text: questionText(n.text, n.facts), Scopes: n.scopes, SkillID: n.skill.ID, Tree: n.skill.Tree}
 }
 
 // needs are the questions of a call, in the order they are asked. Each is
@@ -62,7 +63,7 @@ func skillNeed(g *Grants, r Request) *need {
 		return nil
 	}
 	s := r.Skill
-	return &need{code: CodeSkillAsk, kind: "skill", text: fmt.Sprintf("load the skill %q (%s, tier %s)? rule %s", s.Name, s.ID, s.Tier.Or(), rule),
+	return &need{code: CodeSkillAsk, kind: "skill", skill: *s, text: fmt.Sprintf("load the skill %q (%s, tier %s)? rule %s", s.Name, s.ID, s.Tier.Or(), rule),
 		facts: labelled("skill", s.Name+" ("+s.ID+")", "tier", string(s.Tier.Or()), "SKILL.md", s.Digest, "tree", s.Tree, "rule", rule),
 		binds: []string{s.ID, string(s.Tier.Or()), s.Digest, s.Tree}, scopes: []string{ScopeOnce, ScopeSession}}
 }
@@ -142,7 +143,7 @@ func scriptNeed(g *Grants, r Request) *need {
 	if g.BindArgs {
 		args = argsOfCall
 	}
-	n := &need{code: CodeScriptApproval, kind: "script", scopes: []string{ScopeOnce, ScopeSession, ScopeAlways},
+	n := &need{code: CodeScriptApproval, kind: "script", skill: *r.Skill, scopes: []string{ScopeOnce, ScopeSession, ScopeAlways},
 		facts: labelled("skill", r.Skill.Name+" ("+r.Skill.ID+")", "tier", string(r.Skill.Tier.Or()), "script", strings.TrimPrefix(r.Entry, r.Skill.Name+":"), "tree", r.Skill.Tree, "sandbox", r.Level,
 			"network", network, "arguments", args),
 		text:  fmt.Sprintf("run the script %s (tier %s)%s?", r.Entry, r.Skill.Tier.Or(), where),

@@ -66,7 +66,7 @@ type Notice struct {
 }
 
 // Pending is an open question with what a person needs to answer it. Text is the question and what
-// the answer covers (see policy.Words). Args are the arguments of the call. Each is null or a gap
+// the answer covers (see [policy.SplitQuestion]). Args are the arguments of the call. Each is null or a gap
 // if its content is gone. For a question of a subagent, Text only names the subagent.
 type Pending struct {
 	OpenQuestion
@@ -74,6 +74,8 @@ type Pending struct {
 	Tool    string          `json:"tool"`
 	Text    json.RawMessage `json:"text"`
 	Args    json.RawMessage `json:"arguments"`
+	SkillID string          `json:"-"` // of the skill whose files a yes covers
+	Tree    string          `json:"-"` // of these files
 }
 
 // pending fills in the open questions.
@@ -86,7 +88,7 @@ func (p *projector) pending(open []OpenQuestion) []Pending {
 			case event.ApprovalRequested:
 				if e.Call == q.Call && e.ID == q.ID {
 					w.AskedAt = stamp(f.At)
-					w.Text = p.c.text(e.Text)
+					w.Text, w.SkillID, w.Tree = p.c.text(e.Text), e.SkillID, e.Tree
 				}
 			case event.PolicyDecided:
 				if e.Call == q.Call && (e.Outcome == policy.Ask || q.Child != "") {
