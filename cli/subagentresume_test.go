@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"metier/cli"
 	"metier/event"
@@ -258,6 +259,29 @@ func TestChangedSkillsOfASubagentAreDrift(t *testing.T) {
 			t.Error(r)
 		}
 	})
+}
+
+// A subagent may end just before its parent is killed. Only its outcome is used then.
+func TestResume_IgnoresChangedSkillsOfEndedSubagents(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{run.StatusDone, run.StatusFailed, run.StatusDenied, run.StatusCancelled} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			k, _ := interrupted(t)
+			f, err := run.Open(filepath.Join(k.folder(), "children"), "t1.c0",
+				&run.Options{StateDir: run.StateDir(func(string) string { return "" }, k.home), Top: filepath.Dir(k.folder())})
+			must(t, err)
+			en, err := event.New(event.RunEnded{Run: "t1.c0", Status: status}, "e-end", "engine", time.Now())
+			must(t, err)
+			head, err := f.Log().Head(t.Context())
+			must(t, err)
+			_, err = f.Log().Append(t.Context(), head, en)
+			must(t, err)
+			must(t, f.Close())
+			k.write(map[string]string{"skills/plain/SKILL.md": "---\nname: plain\ndescription: Does plain. Use when plain is asked for.\n---\nOther.\n"})
+			k.want(0, "run", "--resume", "latest", "--on-drift", "fail")
+		})
+	}
 }
 
 // Ctrl-C while several subagents work: all stop, and all resume.

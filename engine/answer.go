@@ -155,7 +155,7 @@ func NotOpen(ctx context.Context, folder *run.Folder, status, name string) error
 		return &metier.Error{Op: "answer", Path: folder.Dir(), Kind: k, Code: code, Hint: hint, Err: fmt.Errorf(format, args...)}
 	}
 	last, err := lastAnswer(ctx, folder, name)
-	switch over := status == run.StatusDone || status == run.StatusDenied || status == run.StatusFailed || status == run.StatusCancelled; {
+	switch over := run.Over(status); {
 	case err != nil:
 		return err
 	case last != nil && !over:

@@ -177,7 +177,7 @@ func (r *Run) driftOfChild(ctx context.Context, root, id string) (err error) {
 	}
 	defer func() { err = closed(f.Close(), err) }()
 	restored, err := f.Restore(ctx)
-	if err != nil || restored.State.Status == run.StatusDone || restored.State.Status == run.StatusFailed || restored.State.Status == run.StatusDenied {
+	if err != nil || run.Over(restored.State.Status) {
 		return nil
 	}
 	if _, err := r.drift(restored); err != nil {

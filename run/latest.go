@@ -112,7 +112,7 @@ func asked(ctx context.Context, root, id string) (at time.Time) {
 	f, err := Look(root, id, nil)
 	if err != nil {
 		s := remains(root, id)
-		if s.over() && s.Status != StatusWaiting {
+		if Over(s.Status) {
 			return at
 		}
 		return moment(s.UpdatedAt)

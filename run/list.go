@@ -92,7 +92,7 @@ func summarize(ctx context.Context, root, id string, o *Options) Summary {
 		s.Skills = append(s.Skills, a.Name)
 	}
 	s.Skills = distinct.Of(s.Skills)
-	if !st.over() && !held(f.dir) {
+	if st.working() && !held(f.dir) {
 		if s.Status, err = f.idle(ctx, st); err != nil {
 			return fail(err)
 		}
@@ -190,7 +190,7 @@ func Show(ctx context.Context, f *Folder) (Report, error) {
 	if p.c.err != nil {
 		return r, p.c.err
 	}
-	if st := p.state(); !st.over() && f.readOnly && !held(f.dir) {
+	if st := p.state(); st.working() && f.readOnly && !held(f.dir) {
 		detail := "the process that worked on the run is gone; resume the run to continue"
 		if r.Status == StatusOpen {
 			detail = "the process that had the session open is gone, and did not end it"

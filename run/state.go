@@ -99,8 +99,17 @@ type ChildRun struct {
 	Head    record.Head `json:"head"`
 }
 
-// over reports whether the run cannot continue by itself.
-func (s State) over() bool { return s.Status != StatusRunning && s.Status != StatusOpen }
+// working reports whether the log ends as if a process worked on the run.
+func (s State) working() bool { return s.Status == StatusRunning || s.Status == StatusOpen }
+
+// Over reports whether a run or session with the status has ended.
+func Over(status string) bool {
+	switch status {
+	case StatusDone, StatusFailed, StatusCancelled, StatusDenied, StatusEnded:
+		return true
+	}
+	return false
+}
 
 // state folds the log.
 func (p *projector) state() State {
