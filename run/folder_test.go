@@ -488,10 +488,25 @@ func TestKillBetweenTempAndRenameLeavesArtifactsWhole(t *testing.T) {
 	}
 	ok(t, f.Project(t.Context()))
 	noTemporaries(t, f.Dir())
-	for name, state := range must[run.VerifyReport](t)(run.Verify(t.Context(), f)).Artifacts {
-		if state != "equal" {
-			t.Errorf("%s is %s after the next Project", name, state)
-		}
+	artifactsAreEqual(t, f)
+}
+
+// artifactsAreEqual checks that the record has no problems and that all its artifacts match it.
+func artifactsAreEqual(t *testing.T, f *run.Folder) {
+	t.Helper()
+	want := map[string]string{}
+	for name := range files(t, f) {
+		want[name] = "equal"
+	}
+	if len(want) == 0 {
+		t.Fatal("there are no artifacts")
+	}
+	r := must[run.VerifyReport](t)(run.Verify(t.Context(), f))
+	if d := cmp.Diff(want, r.Artifacts); d != "" {
+		t.Errorf("artifacts (-want +got):\n%s", d)
+	}
+	if !r.OK {
+		t.Errorf("the record has problems: %+v", r.Problems)
 	}
 }
 
@@ -511,11 +526,7 @@ func TestConcurrentProjectsLeaveTheNewestWhole(t *testing.T) {
 	}
 	wg.Wait()
 	ok(t, f.Project(t.Context()))
-	for name, state := range must[run.VerifyReport](t)(run.Verify(t.Context(), f)).Artifacts {
-		if state != "equal" {
-			t.Errorf("%s is %s", name, state)
-		}
-	}
+	artifactsAreEqual(t, f)
 }
 
 func TestTornTailIsRecordedWithWhatWasLost(t *testing.T) {

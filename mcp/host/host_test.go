@@ -425,11 +425,13 @@ func TestOpen_SecretsAreFoundBeforeTextsAreCut(t *testing.T) {
 	tool["description"] = strings.Repeat("d", 8<<10-8) + "s3cr3t-value-1"
 	srv := stdio(t, "s", hosttest.Script{Tools: []map[string]any{tool}})
 	srv.Env["API_KEY"] = "s3cr3t-value-1"
-	for _, tool := range open(t, nil, srv).Tools() {
-		spec, _ := tool.Spec(t.Context(), nil)
-		if strings.Contains(spec.Description, "s3cr3t") || !strings.Contains(spec.Description, strings.Repeat("d", 1000)) {
-			t.Errorf("…%s", spec.Description[max(0, len(spec.Description)-200):])
-		}
+	tools := open(t, nil, srv).Tools()
+	if len(tools) != 1 {
+		t.Fatalf("%d tools, want 1", len(tools))
+	}
+	spec, _ := tools[0].Spec(t.Context(), nil)
+	if strings.Contains(spec.Description, "s3cr3t") || !strings.Contains(spec.Description, strings.Repeat("d", 1000)) {
+		t.Errorf("…%s", spec.Description[max(0, len(spec.Description)-200):])
 	}
 }
 
