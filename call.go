@@ -129,8 +129,8 @@ type Result struct {
 // Text returns a result with one text part.
 func Text(s string) Result { return Result{Parts: []model.Part{{Kind: model.PartResult, Text: s}}} }
 
-// Observation is a result that passed policy.Release. Only a [Session] creates one, so every result
-// that a model sees was checked.
+// Observation is a result that passed policy.Release. Except for the zero value, which is empty,
+// only a [Session] creates one, so every result that a model sees was checked.
 type Observation struct{ r Result }
 
 // Parts returns the parts that the model reads.

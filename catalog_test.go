@@ -211,7 +211,7 @@ func TestNamesOnlyStaysParseable(t *testing.T) {
 	}
 }
 
-// keys lists the names of an entry's fields.
+// entryKeys lists the names of an entry's fields.
 func entryKeys(t *testing.T, e metier.CatalogEntry) (keys []string) {
 	t.Helper()
 	b, err := json.Marshal(e)

@@ -16,7 +16,7 @@ import (
 	"metier/settings"
 )
 
-// loadNames are the names of a profile's load and resource tools.
+// tools returns the names of a profile's load and resource tools.
 func (w *fixture) tools() (load, resource string) { return w.set.Tools.Load, w.set.Tools.Resource }
 
 func runtimeFiles() map[string]string {

@@ -218,7 +218,7 @@ func (s *Session) describe(sk *Skill, score float64) describedSkill {
 	return t
 }
 
-// tell words an answer about skills. Their text is anybody's.
+// matches returns a list of skills as a result. Their text is not trusted.
 func (s *Session) matches(head string, skills []describedSkill, detail map[string]any) (Result, error) {
 	detail["results"] = skills
 	if skills == nil {

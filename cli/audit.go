@@ -246,8 +246,8 @@ func (a *app) showEntries(ctx context.Context, f *run.Folder, kind string, from 
 	return nil
 }
 
-// facts formats the data of an entry as name=value pairs, in the order of the record. It includes
-// empty values.
+// facts formats the data of an entry as name=value pairs, in the order of the record. It omits
+// empty strings and null.
 func (a *app) facts(data json.RawMessage) string {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"metier/internal/termtext"
 )
 
 // placeNames are the flags that choose where a command reads skills and runs.

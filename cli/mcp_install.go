@@ -35,8 +35,8 @@ func (a *app) mcpInstallCommand() *cobra.Command {
 		Short: "Print or write a client's configuration entry for 'metier mcp'",
 		Long: `Install prints the entry that starts this program as a skill server, and the path
 of the client's configuration file. With --write, it asks for confirmation, and
-then adds the entry to that file or replaces the entry with the same name.
-The rest of the file stays unchanged.
+then adds the entry to that file or replaces the entry with the same name. In
+Codex's file, it does not replace entries. The rest of the file stays unchanged.
 Arguments after -- are passed to 'metier mcp'.
 
 With --url, the entry is for a server that is already running

@@ -20,7 +20,7 @@ import (
 const CodeDrift = "skill_drifted"
 
 // onDrift returns what to do about changed skills: the setting for batch or for interactive runs.
-// The flag --on-drift sets both.
+// ResumeOptions.OnDrift sets both.
 func (r *Run) onDrift() string {
 	if r.launch.Batch {
 		return string(r.settings.Activate.DriftBatch)

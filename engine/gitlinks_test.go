@@ -200,7 +200,7 @@ func TestProtected_TooManySkillFolders(t *testing.T) {
 	}
 }
 
-// git also obeys what its configuration and hooks lead to.
+// Git also obeys what its configuration and hooks lead to.
 func TestProtected_HasWhatGitIsLedTo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -62,8 +62,8 @@ func several(arg string) bool {
 	return false
 }
 
-// unmatchableCommand: no program has a colon or a list in its name, a script has one colon, and
-// words are compared without quotes.
+// unmatchableCommand returns an error for a command with a colon or a list in its name, or with
+// quotes.
 func unmatchableCommand(arg string) error {
 	words, _ := Pattern{Arg: arg}.words()
 	if len(words) == 0 {
@@ -82,7 +82,8 @@ func unmatchableCommand(arg string) error {
 	return nil
 }
 
-// unmatchableDomain: a host is called by ASCII letters, digits and hyphens.
+// unmatchableDomain returns an error unless a host name consists of ASCII letters, digits, and
+// hyphens.
 func unmatchableDomain(domain string) error {
 	name := strings.TrimPrefix(plainHost(domain), "*.")
 	for _, label := range strings.Split(name, ".") {
@@ -94,7 +95,8 @@ func unmatchableDomain(domain string) error {
 	return nil
 }
 
-// unmatchablePath: the paths that patterns are held against are clean.
+// unmatchablePath returns an error for a path that is not clean: patterns are matched against clean
+// paths.
 func unmatchablePath(arg string) error {
 	if arg == "/" || arg == "/workspace" || arg == "." || arg == "./" {
 		return nil

@@ -15,7 +15,7 @@ import (
 // decider is Decide, or a faulty version that should be caught.
 type decider func(*policy.Grants, policy.Request) policy.Decision
 
-// world is the operator's grants and skills whose frontmatter was read like any
+// authored is the operator's grants and skills whose frontmatter was read like any
 // other.
 type authored struct {
 	grants policy.Grants

@@ -229,7 +229,7 @@ func (w *fixture) claim(a step.Action) {
 	w.flight = append(w.flight, a)
 }
 
-// turns is the script: six turns of calls, an answer that does not fit the
+// reply is the script: six turns of calls, an answer that does not fit the
 // schema, one that does.
 func (w *fixture) reply(id string) event.Event {
 	turn := 0

@@ -91,8 +91,8 @@ func reportOf(c Child, o Outcome) Report {
 	return r
 }
 
-// said is what a child said, cleaned: its words, unless they are the structured
-// result and nothing else, that result, and the failure it ends with.
+// resultOf returns what a child answered, cleaned: its words, unless they are only the structured
+// result, that result, and the code of the failure it ends with.
 func resultOf(o Outcome, s *sieve) (words string, output json.RawMessage, code string) {
 	answer, code := failureLine(o.Answer)
 	if o.Output != nil {

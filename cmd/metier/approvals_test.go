@@ -120,7 +120,7 @@ func (p *parked) ran() int {
 	return strings.Count(string(b), "ran\n")
 }
 
-// log counts the events in the log.
+// logged counts the events in the log.
 func (p *parked) logged(text string) int {
 	p.t.Helper()
 	_, out := p.metier("audit", "show", "latest")

@@ -47,7 +47,7 @@ func (b bench) verify(root string) (bad []string, good int) {
 
 var verifiedSkills = regexp.MustCompile(`(?m)^skill .*`)
 
-// host makes our own host fetch and verify the same skills.
+// hostVerifies makes our own host fetch and verify the same skills.
 func (b bench) hostVerifies(root string) (bad []string, good int) {
 	b.t.Helper()
 	config := filepath.Join(b.t.TempDir(), "servers.json")

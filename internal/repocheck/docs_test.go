@@ -34,6 +34,35 @@ func (t *Tree) Docs() []Finding {
 	return out
 }
 
+// Comments finds comments above a function or a type that begin with the name of another one. A
+// comment may begin with a sentence instead.
+func (t *Tree) Comments() []Finding {
+	var out []Finding
+	for _, f := range t.Go(IsGo) {
+		for _, d := range f.Decls {
+			name, doc := "", (*ast.CommentGroup)(nil)
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				name, doc = d.Name.Name, d.Doc
+			case *ast.GenDecl:
+				if len(d.Specs) != 1 {
+					continue
+				}
+				if s, ok := d.Specs[0].(*ast.TypeSpec); ok {
+					name, doc = s.Name.Name, d.Doc
+				}
+			}
+			if first := leading.FindStringSubmatch(doc.Text()); first != nil && first[1] != name && first[1] != "req" {
+				out = append(out, Finding{f.Path, f.Line(doc.Pos()), "the comment of " + name + " begins with " + first[1]})
+			}
+		}
+	}
+	return out
+}
+
+// leading matches the word in lower case that begins a comment.
+var leading = regexp.MustCompile(`\A(\p{Ll}[\pL\pN_]*)(?:[\s:,]|\z)`)
+
 // documentation returns the comments that go doc shows of a declaration.
 func documentation(d ast.Decl) (out []*ast.CommentGroup) {
 	if fn, ok := d.(*ast.FuncDecl); ok {

@@ -25,6 +25,7 @@ func repository(t *testing.T) *repocheck.Tree {
 var rules = map[string]func(*repocheck.Tree) []repocheck.Finding{
 	"sizes":      (*repocheck.Tree).Sizes,
 	"docs":       (*repocheck.Tree).Docs,
+	"comments":   (*repocheck.Tree).Comments,
 	"names":      (*repocheck.Tree).Names,
 	"words":      (*repocheck.Tree).Words,
 	"modules":    (*repocheck.Tree).Modules,
@@ -64,6 +65,9 @@ func TestRulesFindWhatTheyForbid(t *testing.T) {
 		{"docs", "requirements where go doc shows them", map[string]string{"p/p.go": "// Package p (A-00" + "1).\npackage p\n\n// T (ruling 3).\ntype T struct {\n\tX int // of C-00" + "2\n\ty int // of C-00" + "2\n}\n\n// f (D1) is ours.\nfunc f() {}\n\n// F (D1) is theirs.\nfunc F() {}\n",
 			"p/p_test.go": "// Package p (A-00" + "1).\npackage p\n"},
 			[]string{"p/p.go:1: \"A-001\"", "p/p.go:4: \"ruling 3\"", "p/p.go:6: \"C-002\"", "p/p.go:13: \"(D1)\""}},
+		{"comments", "the name of another function", map[string]string{"p/p.go": "package p\n\n// g is a former name.\nfunc f() {}\n\n// g: also here.\ntype t int\n\n// f is right.\nfunc (t) f() {}\n\n// A sentence.\nfunc h() {}\n\n// req: A-00" + "1\nfunc i() {}\n\n// docs/A.md is a file.\nfunc j() {}\n",
+			"p/p_test.go": "package p\n\n// f is in a test.\nfunc k() {}\n"},
+			[]string{"p/p.go:3: the comment of f begins with g", "p/p.go:6: the comment of t begins with g", "p/p_test.go:3: the comment of k begins with f"}},
 		{"names", "an empty name", map[string]string{"a/util/u.go": "package util\n"}, []string{"a/util: package util says nothing"}},
 		{"names", "a repeated name", map[string]string{"index/i.go": "package index\n\ntype Index int\ntype IndexEntry int\nfunc ParseIndex() {}\nfunc Indexed() {}\n"},
 			[]string{"index/i.go:4: IndexEntry", "index/i.go:5: ParseIndex"}},

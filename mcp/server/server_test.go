@@ -217,7 +217,7 @@ func ext[P interface {
 	return mcp.CallCustomMethod[P, *extResult](c.t.Context(), c.ClientSession, method, p)
 }
 
-// all pages of skills/list.
+// skills returns all pages of skills/list.
 func (c *client) skills() (out []entry) {
 	c.t.Helper()
 	for p := (&listParams{}); ; {

@@ -301,8 +301,8 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// owned runs a job that prints where it is and then waits, in a process that is
-// killed.
+// The test starts itself again as a process that runs a job, prints where it is, and waits until
+// it is killed.
 func TestTheOwnerIsKilled(t *testing.T) {
 	if dir := os.Getenv("METIER_TEST_OWNER"); dir != "" {
 		s := open(t, gvisor.Options{Temp: dir})

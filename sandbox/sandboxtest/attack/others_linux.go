@@ -28,10 +28,10 @@ var _ = learn(map[string]func([]string) error{
 	"keyctl":  keyctl,
 })
 
-// victim keeps a secret in its memory and in a file without a name, and prints
-// where. It echoes each line of stdin, and exits at end of file.
 var treasure = make([]byte, 64)
 
+// victim keeps a secret in its memory and in a file without a name, and prints
+// where. It echoes each line of stdin, and exits at end of file.
 func victim(a []string) error {
 	fd := uintptr(0)
 	if len(a) > 0 { // read from a file that is then removed
