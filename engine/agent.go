@@ -107,7 +107,7 @@ func (o AgentOptions) check() error {
 // optionOf maps fields of the request to those that an agent's program sets.
 var optionOf = strings.NewReplacer("Request.Roots", "AgentOptions.Skills", "Request.Artifacts", "AgentOptions.Records", "Request.Workspace", "AgentOptions.Workspace",
 	"Request.Model", "AgentOptions.Model", "Request.Tools", "AgentOptions.Allow", "Request.Scripts", "AgentOptions.Scripts", "Request.Custom", "AgentOptions.Tools",
-	"Request.MaxTurns", "AgentOptions.MaxTurns", "Request.MaxTokens", "AgentOptions.MaxTokens", "Request.Prompt", "prompt")
+	"Request.MaxTurns", "AgentOptions.MaxTurns", "Request.MaxTokens", "AgentOptions.MaxTokens", "set Request.Prompt, or prompt in a run file", "pass a prompt", "Request.Prompt", "prompt")
 
 // optionError is an error whose text names options.
 type optionError struct{ error }
@@ -168,7 +168,8 @@ func (a *Agent) Ask(ctx context.Context, prompt string) (string, error) {
 const agentDone = "done"
 
 // Run is like Ask but returns the full outcome.
-func (a *Agent) Run(ctx context.Context, prompt string) (Outcome, error) {
+func (a *Agent) Run(ctx context.Context, prompt string) (o Outcome, err error) {
+	defer func() { err = ofAgent(err) }()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -182,11 +183,11 @@ func (a *Agent) Run(ctx context.Context, prompt string) (Outcome, error) {
 	}
 	p, err := a.engine.Plan(ctx, a.request(prompt))
 	if err != nil {
-		return Outcome{}, ofAgent(err)
+		return Outcome{}, err
 	}
 	r, err := a.engine.Start(ctx, p, a.engine.RunID(), Hooks{Ask: a.o.Approve, Notify: a.o.Notify, Progress: a.o.Progress})
 	if err != nil {
-		return Outcome{}, ofAgent(err)
+		return Outcome{}, err
 	}
 	a.run = r
 	return r.Drive(ctx)

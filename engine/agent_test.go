@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"metier"
 	"metier/engine"
@@ -82,6 +83,28 @@ func TestNewAgent_NamesItsOptions(t *testing.T) {
 				t.Errorf("%q names a field of the request", text)
 			}
 		})
+	}
+}
+
+func TestAgent_NamesItsPrompt(t *testing.T) {
+	t.Parallel()
+	a, err := engine.NewAgent(t.Context(), engine.AgentOptions{Client: replay("turns: [{say: Fine.}, {say: Fine.}]"), Workspace: t.TempDir(), Environ: []string{"HOME=" + t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &metier.Error{Kind: metier.Invalid, Code: "usage", Field: "prompt", Hint: "pass a prompt"}
+	for _, when := range []string{"first", "later"} {
+		_, err := a.Ask(t.Context(), "")
+		got, _ := errors.AsType[*metier.Error](err)
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(metier.Error{}, "Err")); diff != "" {
+			t.Errorf("%s message (-want +got):\n%s", when, diff)
+		}
+		if _, err := a.Ask(t.Context(), "Hello."); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
