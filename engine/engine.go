@@ -5,8 +5,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -127,14 +125,8 @@ func (e *Engine) RunOptions(more ...record.Secret) *run.Options {
 	return &run.Options{Now: e.o.Now, By: e.Principal(), Logger: e.o.Logger(secrets), StateDir: e.Env.StateDir(), Secrets: secrets}
 }
 
-// RunID returns a new ID: the time, and four random bytes.
-func (e *Engine) RunID() string {
-	var b [4]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		panic(err) // the kernel's generator does not fail
-	}
-	return fmt.Sprintf("%s-%x", e.Now().UTC().Format("20060102-150405"), b)
-}
+// RunID returns a new ID, see [run.NewID].
+func (e *Engine) RunID() string { return run.NewID(e.Now()) }
 
 // Severities of a notice.
 const (

@@ -1,17 +1,44 @@
 package run
 
 import (
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"metier"
 )
 
 const maxID = 128
+
+// timeInID is the layout of the time that begins an ID.
+const timeInID = "20060102-150405"
+
+var generated = regexp.MustCompile(`\A\d{8}-\d{6}-[0-9a-f]{8}\z`)
+
+// NewID returns an ID for a run that begins now: the time in UTC, and four random bytes.
+func NewID(now time.Time) string {
+	var b [4]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		panic(err) // the kernel's generator does not fail
+	}
+	return fmt.Sprintf("%s-%x", now.UTC().Format(timeInID), b)
+}
+
+// GeneratedID reports whether id has the form that [NewID] returns.
+func GeneratedID(id string) bool { return generated.MatchString(id) }
+
+// IDTime returns the time that begins an ID, in seconds, or the zero time if there is none.
+func IDTime(id string) time.Time {
+	at, _ := time.Parse(timeInID, id[:min(len(id), len(timeInID))])
+	return at
+}
 
 // CheckID returns an error unless id is a valid run id: 1 to 128 letters, digits, dots, underscores
 // and hyphens, but not ".", "..", or "latest".

@@ -162,13 +162,12 @@ func remains(root, id string) (s State) {
 			return s
 		}
 	}
-	const layout = "20060102-150405"
 	s = State{Status: StatusRunning}
 	rest := time.Second - 1
 	if info, err := os.Lstat(filepath.Join(root, id, FileLog)); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
 		rest = 0 // it never began, so one that began in the same second is newer
 	}
-	if t, err := time.Parse(layout, id[:min(len(id), len(layout))]); err == nil {
+	if t := IDTime(id); !t.IsZero() {
 		s.StartedAt = stamp(t.Add(rest))
 		s.UpdatedAt = s.StartedAt
 	}

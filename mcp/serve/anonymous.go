@@ -8,8 +8,8 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,7 +66,11 @@ type anonymousRecord struct {
 
 const guestSuffix = "-anonymous"
 
-var guestID = regexp.MustCompile(`^\d{8}-\d{6}-[0-9a-f]{8}` + guestSuffix + `$`)
+// isGuest reports whether id is that of an anonymous record.
+func isGuest(id string) bool {
+	base, is := strings.CutSuffix(id, guestSuffix)
+	return is && run.GeneratedID(base)
+}
 
 func newAnonymousSessions(e *engine.Engine, workspace, root string, keep int) *anonymousSessions {
 	g := &anonymousSessions{e: e, id: e.RunID(), workspace: workspace, root: root, keep: keep, content: record.NewMemory()}
@@ -254,7 +258,7 @@ func (g *anonymousSessions) prune(ctx context.Context, b *anonymousRecord) {
 	}
 	var others []old
 	for _, e := range entries {
-		if id := e.Name(); e.IsDir() && guestID.MatchString(id) && id != b.folder.ID() {
+		if id := e.Name(); e.IsDir() && isGuest(id) && id != b.folder.ID() {
 			o := old{id: id}
 			if info, err := os.Lstat(filepath.Join(g.root, id, "events.jsonl")); err == nil {
 				o.at = info.ModTime()
@@ -263,7 +267,7 @@ func (g *anonymousSessions) prune(ctx context.Context, b *anonymousRecord) {
 		}
 	}
 	slices.SortFunc(others, func(x, y old) int { // of one second the name does not say which was first
-		return cmp.Or(cmp.Compare(x.id[:len("20060102-150405")], y.id[:len("20060102-150405")]), x.at.Compare(y.at))
+		return cmp.Or(run.IDTime(x.id).Compare(run.IDTime(y.id)), x.at.Compare(y.at))
 	})
 	for _, o := range others[:max(len(others)+1-g.keep, 0)] {
 		id := o.id
