@@ -20,10 +20,8 @@ import (
 	"metier"
 	"metier/internal/digest"
 	"metier/internal/plural"
+	"metier/internal/skillsext"
 )
-
-// Extension is the identifier of SEP-2640.
-const Extension = "io.modelcontextprotocol/skills"
 
 // Limits on what a server may list.
 const (
@@ -160,7 +158,7 @@ func (c *connection) agreed() {
 	if r.Capabilities == nil {
 		return
 	}
-	_, c.skills = r.Capabilities.Extensions[Extension]
+	_, c.skills = r.Capabilities.Extensions[skillsext.Name]
 }
 
 // fresh bypasses the library's cache, because what is read is checked against the server's current

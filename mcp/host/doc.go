@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"metier"
+	"metier/internal/skillsext"
 	"metier/internal/termtext"
 )
 
@@ -113,7 +114,7 @@ func Open(ctx context.Context, servers []Server, o *Options) (*Host, error) {
 		case c.skills:
 			h.sources[c.server.Label] = newSource(c)
 		default:
-			h.note(c, "mcp-no-skills", "it does not offer skills (%s)", Extension)
+			h.note(c, "mcp-no-skills", "it does not offer skills (%s)", skillsext.Name)
 		}
 	}
 	h.name()

@@ -14,15 +14,9 @@ import (
 
 	"metier/internal/confine"
 	"metier/internal/digest"
+	"metier/internal/skillsext"
 	"metier/internal/termtext"
 	"metier/skillmd"
-)
-
-// The limits that every host has to support (SEP-2640, limits). What exceeds them is rejected and
-// reported.
-const (
-	MaxResources  = 512
-	MaxSkillBytes = 16 << 20
 )
 
 const (
@@ -204,8 +198,8 @@ func (h *held) list(raw json.RawMessage) error {
 	if len(raw) == 0 || raw[0] != '[' || decode(raw, &files) != nil {
 		return unusable(`its resources are neither a list of files nor "dynamic"`)
 	}
-	if len(files) > MaxResources {
-		return broken{"mcp-skill-too-large", fmt.Sprintf("it has %d files; at most %d are taken", len(files), MaxResources)}
+	if len(files) > skillsext.MaxFiles {
+		return broken{"mcp-skill-too-large", fmt.Sprintf("it has %d files; at most %d are taken", len(files), skillsext.MaxFiles)}
 	}
 	seen, main, total := map[string]bool{}, false, int64(0)
 	for _, raw := range files {
@@ -226,8 +220,8 @@ func (h *held) list(raw json.RawMessage) error {
 		}
 		seen[p], main = true, main || f.URI == h.uri
 		h.files = append(h.files, listedFile{p, f.URI, f.Digest, *f.Size})
-		if total += min(*f.Size, MaxSkillBytes+1); total > MaxSkillBytes {
-			return broken{"mcp-skill-too-large", fmt.Sprintf("its files have more than %d bytes together", MaxSkillBytes)}
+		if total += min(*f.Size, skillsext.MaxBytes+1); total > skillsext.MaxBytes {
+			return broken{"mcp-skill-too-large", fmt.Sprintf("its files have more than %d bytes together", skillsext.MaxBytes)}
 		}
 	}
 	if !main {

@@ -18,6 +18,7 @@ import (
 	"metier"
 	"metier/internal/confine"
 	"metier/internal/digest"
+	"metier/internal/skillsext"
 )
 
 // Source is the skills of one server, under the host rules of SEP-2640. A skill is identified by
@@ -273,8 +274,8 @@ func (b *bundle) Open(ctx context.Context, file string) (io.ReadCloser, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case b.h.dynamic && len(data) > MaxSkillBytes:
-		return fail(metier.LimitReached, "resource_too_large", "", fmt.Errorf("the file has more than %d bytes", MaxSkillBytes))
+	case b.h.dynamic && len(data) > skillsext.MaxBytes:
+		return fail(metier.LimitReached, "resource_too_large", "", fmt.Errorf("the file has more than %d bytes", skillsext.MaxBytes))
 	case !b.h.dynamic && int64(len(data)) != f.size:
 		return fail(metier.Drift, "mcp_size_mismatch", again, fmt.Errorf("the server sent %d bytes; its entry declares %d", len(data), f.size))
 	case !b.h.dynamic && digest.Bytes(data) != f.digest:

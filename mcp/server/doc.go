@@ -19,11 +19,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"metier"
+	"metier/internal/skillsext"
 	"metier/policy"
 )
-
-// Extension is the identifier of SEP-2640.
-const Extension = "io.modelcontextprotocol/skills"
 
 // Backend opens what is served.
 type Backend interface {
@@ -171,7 +169,7 @@ func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 		Instructions: "Skills are instructions for tasks. Load the one that fits before you begin.",
 		Capabilities: &mcp.ServerCapabilities{
 			Tools: &mcp.ToolCapabilities{ListChanged: true}, Prompts: &mcp.PromptCapabilities{ListChanged: true}, Resources: &mcp.ResourceCapabilities{ListChanged: true},
-			Extensions: map[string]any{Extension: map[string]any{"directoryRead": true}}}}
+			Extensions: map[string]any{skillsext.Name: map[string]any{"directoryRead": true}}}}
 	if s.opts.Protocol != nil {
 		s.opts.Protocol(po)
 	}

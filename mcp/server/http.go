@@ -100,11 +100,7 @@ func (s *Server) Handler(a Access) http.Handler {
 			return
 		}
 		if r.Method == http.MethodDelete { // the library waits for the session's running calls
-			by := ""
-			if t := auth.TokenInfoFromContext(r.Context()); t != nil {
-				by = t.UserID
-			}
-			s.sessions.ends(r.Header.Get("Mcp-Session-Id"), by)
+			s.sessions.ends(r.Header.Get("Mcp-Session-Id"), userOf(auth.TokenInfoFromContext(r.Context())))
 		}
 		sessions.ServeHTTP(w, r)
 	})
@@ -114,7 +110,7 @@ func (s *Server) Handler(a Access) http.Handler {
 		answer := h
 		known := auth.RequireBearerToken(a.verify, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Del(challenge)
-			admitted(r.Context(), auth.TokenInfoFromContext(r.Context()).UserID)
+			admitted(r.Context(), userOf(auth.TokenInfoFromContext(r.Context())))
 			answer.ServeHTTP(w, r)
 		}))
 		h = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -216,10 +212,7 @@ func bounded(next http.Handler) http.Handler {
 			h.ServeHTTP(w, r)
 			return
 		}
-		by := ""
-		if t := auth.TokenInfoFromContext(r.Context()); t != nil {
-			by = t.UserID
-		}
+		by := userOf(auth.TokenInfoFromContext(r.Context()))
 		if !l.take(by, 1) {
 			w.Header().Set("Retry-After", "1")
 			w.Header().Set("Connection", "close") // otherwise the body is read first

@@ -16,13 +16,13 @@ import (
 	"sync"
 
 	"metier"
+	"metier/internal/skillsext"
 )
 
-// Limits that every host supports and servers should not exceed (SEP-2640). A skill beyond them is
-// not listed, but can still be requested.
+// Limits of the skills that are listed. Others can still be requested.
 const (
-	mostFiles = 512
-	mostBytes = 16 << 20
+	mostFiles = skillsext.MaxFiles
+	mostBytes = skillsext.MaxBytes
 )
 
 // entry is a skill as described by the extension.

@@ -1,11 +1,13 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"metier"
@@ -52,18 +54,23 @@ func who(req mcp.Request) Client {
 	if id := req.GetSession().ID(); id != "" {
 		return Client{Session: id}
 	}
-	if extra.TokenInfo != nil && extra.TokenInfo.UserID != "" {
-		return Client{Principal: extra.TokenInfo.UserID}
-	}
-	return Client{}
+	return Client{Principal: userOf(extra.TokenInfo)}
 }
 
 // principal returns the name of the caller, for the record.
 func principal(req mcp.Request) string {
-	if extra := req.GetExtra(); extra != nil && extra.TokenInfo != nil && extra.TokenInfo.UserID != "" {
-		return extra.TokenInfo.UserID
+	if extra := req.GetExtra(); extra != nil {
+		return cmp.Or(userOf(extra.TokenInfo), "mcp")
 	}
 	return "mcp"
+}
+
+// userOf returns whose token a request has, or "" if it has none.
+func userOf(t *auth.TokenInfo) string {
+	if t == nil {
+		return ""
+	}
+	return t.UserID
 }
 
 // acquire returns the session of a request's client. The caller must call release at the end of the

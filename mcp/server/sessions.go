@@ -32,11 +32,7 @@ func (s *Server) enters(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		ss, is := req.GetSession().(*mcp.ServerSession)
 		if is && ss.ID() != "" && req.GetExtra() != nil && req.GetExtra().Header != nil {
-			by := ""
-			if t := req.GetExtra().TokenInfo; t != nil {
-				by = t.UserID
-			}
-			e, gone := s.sessions.enter(ss, by, s.opts.Now(), s.mcp)
+			e, gone := s.sessions.enter(ss, userOf(req.GetExtra().TokenInfo), s.opts.Now(), s.mcp)
 			if gone != nil {
 				s.leaving.Go(func() { _ = gone.Close() }) // waits for its calls
 			}
