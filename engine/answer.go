@@ -45,12 +45,14 @@ func (e *Engine) answerIn(ctx context.Context, folder *run.Folder, a AnswerReque
 	if err != nil {
 		return q, ans, err
 	}
-	if p, err := readPast(ctx, folder); err == nil {
-		for _, n := range p.recovered() {
-			e.o.Notify(n)
-		}
+	p, err := readPast(ctx, folder)
+	if err != nil && metier.KindOf(err) != metier.Invalid {
+		return q, ans, err
 	}
-	if err := ofParent(ctx, folder); err != nil {
+	for _, n := range p.recovered() {
+		e.o.Notify(n)
+	}
+	if err := p.launch.ofParent(folder); err != nil {
 		return q, ans, err
 	}
 	s, err := metier.Open(ctx, metier.Config{ID: folder.ID(), By: e.Principal(), Build: e.o.Version, Log: folder.Log(), Blobs: folder.Blobs(), Now: e.Now, Logger: e.Logger()})
@@ -70,7 +72,7 @@ func (e *Engine) answerIn(ctx context.Context, folder *run.Folder, a AnswerReque
 			Err: fmt.Errorf("the record no longer contains the text of question %s, so it cannot be answered with yes", q.ID)}
 	}
 	if a.Allow {
-		if err := e.stillAsked(ctx, folder, q); err != nil {
+		if err := e.stillAsked(ctx, p.launch, q); err != nil {
 			return q, ans, err
 		}
 		if err := folder.Unaltered(ctx); err != nil {
@@ -98,11 +100,11 @@ const unchecked = "the files of the skill were not compared with the question; t
 // stillAsked returns an error if the skill that a question covers has changed on disk since: a yes
 // would cover the files that were shown, and these no longer run. Skills outside the run's roots,
 // such as those of servers, are checked only when they are used.
-func (e *Engine) stillAsked(ctx context.Context, folder *run.Folder, q run.Pending) error {
+func (e *Engine) stillAsked(ctx context.Context, l *Launch, q run.Pending) error {
 	if q.Tree == "" {
 		return nil
 	}
-	now, note, err := e.skillsNow(ctx, folder, nil)
+	now, note, err := e.skillsNow(ctx, l, nil)
 	if err != nil || now == nil {
 		e.note("skill_unchecked", unchecked, cmp.Or(note, fmt.Sprint(err)))
 		return nil

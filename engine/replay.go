@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"metier"
@@ -15,7 +16,11 @@ import (
 // end with those on disk: in the roots the run was started with, or in the named ones. If it could
 // not compare them, note gives the reason.
 func (e *Engine) Replay(ctx context.Context, f *run.Folder, named []string) (r run.ReplayReport, note string, err error) {
-	now, note, err := e.skillsNow(ctx, f, named)
+	p, err := readPast(ctx, f)
+	if err != nil && metier.KindOf(err) != metier.Invalid {
+		return r, "", err
+	}
+	now, note, err := e.skillsNow(ctx, p.launch, named)
 	if err != nil {
 		return r, "", err
 	}
@@ -24,14 +29,14 @@ func (e *Engine) Replay(ctx context.Context, f *run.Folder, named []string) (r r
 }
 
 // skillsNow returns a function that looks up the run's skills on disk, using the roots and settings
-// it was started with. If the record has no roots, there is nothing to compare, and note reports
-// that.
-func (e *Engine) skillsNow(ctx context.Context, f *run.Folder, named []string) (now run.Now, note string, err error) {
-	l, err := readLaunch(ctx, f)
+// it was started with. If the record does not contain them, launch is nil. Then there is nothing to
+// compare unless roots are named, and note reports that.
+func (e *Engine) skillsNow(ctx context.Context, launch *Launch, named []string) (now run.Now, note string, err error) {
+	var l Launch
 	switch {
-	case err == nil:
-	case metier.KindOf(err) != metier.Invalid:
-		return nil, "", err
+	case launch != nil:
+		l = *launch
+		l.Roots = slices.Clone(l.Roots)
 	case len(named) == 0:
 		return nil, "the record does not contain its skill roots, so skills were not compared with the disk; specify the folder with Request.Roots", nil
 	}

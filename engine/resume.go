@@ -84,11 +84,11 @@ func (e *Engine) Resume(ctx context.Context, root, id string, o ResumeOptions, h
 	for _, n := range recovered {
 		tell(n)
 	}
-	l := past.launch
+	l := *past.launch
 	if l.Model == modelNone {
 		return nil, metier.Errorf(metier.Invalid, "run_no_agent", "run the command again; 'metier runs list' shows the runs of agents", "%s is the record of metier exec or metier mcp, not of an agent: there is nothing to continue", folder.ID())
 	}
-	if err := ofParent(ctx, folder); err != nil {
+	if err := l.ofParent(folder); err != nil {
 		return nil, err
 	}
 	l.Artifacts = filepath.Dir(folder.Dir()) // where it is now
@@ -231,8 +231,8 @@ func (r *Run) goOn(ctx context.Context, p past, code string) error {
 
 // past is the recorded beginning and progress of a run.
 type past struct {
-	launch Launch
-	run    string // the last run of the session, "" before the first
+	launch *Launch // nil if it is missing or unreadable
+	run    string  // the last run of the session, "" before the first
 	runs   int
 	inputs int
 	ended  bool
@@ -249,7 +249,7 @@ func (p past) answered() error {
 	return &metier.Error{Op: "send", Kind: metier.Approval, Code: "run_parked", Hint: "answer it first, then send the message", Err: fmt.Errorf("the run has %s", plural.Of(len(p.asks), "open question"))}
 }
 
-// readPast folds the record.
+// readPast folds the record. The error has Kind Invalid if only the launch is missing or unreadable.
 func readPast(ctx context.Context, folder *run.Folder) (past, error) {
 	p := past{asks: map[string]string{}}
 	var started, lease record.Ref
@@ -295,27 +295,23 @@ func readPast(ctx context.Context, folder *run.Folder) (past, error) {
 	if started.Digest == "" {
 		return p, missing
 	}
+	var l Launch
 	b, err := folder.Blobs().Open(ctx, started)
 	if err == nil {
-		err = json.Unmarshal(b, &p.launch)
+		err = json.Unmarshal(b, &l)
 	}
 	if err == nil && lease.Digest != "" {
 		if b, err = folder.Blobs().Open(ctx, lease); err == nil {
-			p.launch.Browser = nil // none of it is mixed with the one before
-			err = json.Unmarshal(b, &p.launch.Browser)
+			l.Browser = nil // none of it is mixed with the one before
+			err = json.Unmarshal(b, &l.Browser)
 		}
 	}
 	if err != nil {
 		missing.Code, missing.Err = "launch_unreadable", fmt.Errorf("what the run was started with cannot be read: %w", err)
 		return p, missing
 	}
+	p.launch = &l
 	return p, nil
-}
-
-// readLaunch reads what the run was started with.
-func readLaunch(ctx context.Context, folder *run.Folder) (Launch, error) {
-	p, err := readPast(ctx, folder)
-	return p.launch, err
 }
 
 // recovered returns notices about the tail that was removed when the record was opened. They are
@@ -340,10 +336,9 @@ func (p past) recovered() (out []Notice) {
 }
 
 // ofParent returns an error for a subagent, which only its parent can resume.
-func ofParent(ctx context.Context, folder *run.Folder) error {
-	l, err := readLaunch(ctx, folder)
-	if err != nil || l.Child == nil {
-		return nil // what cannot be read is told elsewhere
+func (l *Launch) ofParent(folder *run.Folder) error {
+	if l == nil || l.Child == nil {
+		return nil
 	}
 	return &metier.Error{Op: "run", Path: folder.Dir(), Kind: metier.Conflict, Code: "run_is_subagent", Hint: "name its parent run: " + l.Child.Manifest.Parent,
 		Err: fmt.Errorf("%s is a subagent of another run; resume that run", folder.ID())}
