@@ -224,11 +224,11 @@ func (s *Session) suspected(x *ToolContext, sk Skill, file, text string, from in
 // indexed or activated: refused, its frozen text kept, or the new text taken.
 // All but ignore is recorded.
 func (s *Session) drift(x *ToolContext, sk Skill, known, now Digest, was bool) (keep bool, err error) {
-	choice := s.onDrift()
-	if choice != string(settings.DriftBatchIgnore) {
-		x.Record(event.SkillDrifted{SkillID: sk.ID.String(), Path: sk.Head.FileName, Was: string(known), Now: string(now), Choice: choice})
+	choice := s.cfg.Settings.Activate.OnDrift(s.cfg.Batch)
+	if !choice.Silent() {
+		x.Record(event.SkillDrifted{SkillID: sk.ID.String(), Path: sk.Head.FileName, Was: string(known), Now: string(now), Choice: string(choice)})
 	}
-	if choice == string(settings.DriftBatchFail) {
+	if choice.Ends() {
 		err := errors.New("the file changed since it was indexed")
 		if s.cfg.Settings.Activate.ShowDigest == settings.ShowDigestYes {
 			err = fmt.Errorf("the file changed: %s before, %s now", known, now)
@@ -236,21 +236,13 @@ func (s *Session) drift(x *ToolContext, sk Skill, known, now Digest, was bool) (
 		return false, &Error{Op: "activate", Skill: sk.Name, Path: sk.Head.FileName, Kind: Drift, Code: "skill_drifted",
 			Hint: "start a new run to index the new text, or accept it with ResumeOptions.OnDrift warn", Err: err}
 	}
-	return was && choice == string(settings.DriftBatchWarn), nil
-}
-
-// onDrift is the choice of the settings for a skill that changed.
-func (s *Session) onDrift() string {
-	if s.cfg.Batch {
-		return string(s.cfg.Settings.Activate.DriftBatch)
-	}
-	return string(s.cfg.Settings.Activate.DriftInteractive)
+	return was && choice.Keeps(), nil
 }
 
 // renewed reports whether other files of an active skill than its SKILL.md are
 // taken anew: they changed, and that is what the operator chose.
 func (s *Session) renewed(ctx context.Context, x *ToolContext, sk Skill, old Activation) (bool, error) {
-	if old.Tree == "" || s.onDrift() != string(settings.DriftBatchReload) {
+	if old.Tree == "" || !s.cfg.Settings.Activate.OnDrift(s.cfg.Batch).Reloads() {
 		return false, nil
 	}
 	sk, err := s.index(ctx, x, sk)

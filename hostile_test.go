@@ -290,11 +290,11 @@ func TestEmptyCatalog(t *testing.T) {
 func TestChangedSkill(t *testing.T) {
 	t.Parallel()
 	after := skillFile("guide", "New body.\n", "allowed-tools: Read")
-	for choice, want := range map[settings.DriftBatch]struct{ first, second, record string }{
-		settings.DriftBatchFail:   {"skill_drifted", "skill_drifted", "fail"},
-		settings.DriftBatchWarn:   {"", "stay in force", "warn"},
-		settings.DriftBatchReload: {"", "New body.", "reload"},
-		settings.DriftBatchIgnore: {"", "New body.", ""},
+	for choice, want := range map[settings.Drift]struct{ first, second, record string }{
+		settings.DriftFail:   {"skill_drifted", "skill_drifted", "fail"},
+		settings.DriftWarn:   {"", "stay in force", "warn"},
+		settings.DriftReload: {"", "New body.", "reload"},
+		settings.DriftIgnore: {"", "New body.", ""},
 	} {
 		t.Run(string(choice), func(t *testing.T) {
 			t.Parallel()
@@ -334,7 +334,7 @@ func TestSkillThatBreaksOrGrows(t *testing.T) {
 		"---\nname: guide\ndescription: d\nname: twice\n---\ncanary-body": "skill_broken",
 	} {
 		w := newFixture(t, cfHarness, guide())
-		w.set.Activate.DriftBatch = settings.DriftBatchIgnore
+		w.set.Activate.DriftBatch = settings.DriftIgnore
 		w.open()
 		w.put("skills/guide/SKILL.md", text)
 		w.fails(code, "load_skill", args{"name": "guide"})

@@ -175,12 +175,12 @@ func (c *children) enter(ctx context.Context, k *Run, folder *run.Folder) error 
 			return err
 		}
 	}
-	k.anew = len(d.all()) > 0 && k.onDrift() == "reload"
+	k.anew = len(d.all()) > 0 && k.onDrift().Reloads()
 	if err := k.open(ctx, folder); err != nil {
 		return err
 	}
 	if again {
-		if err := k.resumed(ctx, restored, d, k.onDrift()); err != nil {
+		if err := k.resumed(ctx, restored, d, string(k.onDrift())); err != nil {
 			return err
 		}
 	}

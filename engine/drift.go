@@ -14,19 +14,14 @@ import (
 	"metier/event"
 	"metier/registry"
 	"metier/run"
+	"metier/settings"
 )
 
 // CodeDrift is the code of a notice about a skill that changed since a run began.
 const CodeDrift = "skill_drifted"
 
-// onDrift returns what to do about changed skills: the setting for batch or for interactive runs.
-// ResumeOptions.OnDrift sets both.
-func (r *Run) onDrift() string {
-	if r.launch.Batch {
-		return string(r.settings.Activate.DriftBatch)
-	}
-	return string(r.settings.Activate.DriftInteractive)
-}
+// onDrift returns what to do about changed skills. ResumeOptions.OnDrift sets it.
+func (r *Run) onDrift() settings.Drift { return r.settings.Activate.OnDrift(r.launch.Batch) }
 
 // drifts are the changes since a record was written.
 type drifts struct {
@@ -46,16 +41,16 @@ func (r *Run) drift(restored run.Restored) (d drifts, err error) {
 	}
 	for _, list := range [][]event.SkillDrifted{d.active, d.recorded} {
 		for i := range list {
-			list[i].Choice = choice
+			list[i].Choice = string(choice)
 		}
 	}
 	all := d.all()
-	if len(all) == 0 || choice == "ignore" {
+	if len(all) == 0 || choice.Silent() {
 		return d, nil
 	}
-	if choice != "fail" {
+	if !choice.Ends() {
 		with := "recorded text"
-		if choice == "reload" {
+		if choice.Reloads() {
 			with = "files on disk"
 		}
 		for _, x := range all {
@@ -148,7 +143,7 @@ func (r *Run) recorded(restored run.Restored) ([]event.SkillDrifted, error) {
 // is resumed, so that the skills can be restored. If the choice is not fail, each subagent handles
 // its own drift when it is resumed.
 func (r *Run) driftOfChildren(ctx context.Context, dir string, s run.State) error {
-	if r.onDrift() != "fail" {
+	if !r.onDrift().Ends() {
 		return nil
 	}
 	root := run.ChildrenOf(dir)

@@ -129,11 +129,11 @@ func (r *Run) continueFrom(ctx context.Context, folder *run.Folder, restored run
 	if err := r.driftOfChildren(ctx, folder.Dir(), restored.State); err != nil {
 		return err
 	}
-	r.anew = len(d.all()) > 0 && r.onDrift() == "reload"
+	r.anew = len(d.all()) > 0 && r.onDrift().Reloads()
 	if err := r.open(ctx, folder); err != nil {
 		return err
 	}
-	if err := r.resumed(ctx, restored, d, r.onDrift()); err != nil {
+	if err := r.resumed(ctx, restored, d, string(r.onDrift())); err != nil {
 		return err
 	}
 	if err := r.settle(ctx); err != nil {

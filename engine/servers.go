@@ -141,7 +141,7 @@ func (r *Run) connect(ctx context.Context) error {
 				r.note("mcp_server_unknown", "the run's server %s is no longer configured", l)
 			}
 		}
-		if r.onDrift() != "reload" {
+		if !r.onDrift().Reloads() {
 			o.Pins = m.Pins
 			if servers, err = r.unchanged(servers); err != nil {
 				return err
@@ -192,7 +192,7 @@ func (r *Run) unchanged(servers []host.Server) (out []host.Server, err error) {
 			out = append(out, s)
 			continue
 		}
-		if r.onDrift() == "fail" {
+		if r.onDrift().Ends() {
 			return nil, &metier.Error{Op: "resume", Path: s.File, Kind: metier.Drift, Code: "mcp_server_changed", Hint: hint + ", or with warn to continue without it",
 				Err: fmt.Errorf("the configuration of the server %s changed since the run began", s.Label)}
 		}

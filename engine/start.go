@@ -157,7 +157,7 @@ func (r *Run) say(ctx context.Context, p past, text string) error {
 // reopened records that a run whose session is still open continues after its end.
 func (r *Run) reopened(ctx context.Context) error {
 	active := len(r.session.State().Active)
-	return r.append(ctx, []event.Event{event.RunResumed{Run: r.folder.ID(), Active: active, Verified: active, OnDrift: r.onDrift()}})
+	return r.append(ctx, []event.Event{event.RunResumed{Run: r.folder.ID(), Active: active, Verified: active, OnDrift: string(r.onDrift())}})
 }
 
 // reopenOver checks what changed since a run ended, and records that the run continues.
@@ -167,13 +167,13 @@ func (r *Run) reopenOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(d.all()) > 0 && r.onDrift() == "reload" {
+	if len(d.all()) > 0 && r.onDrift().Reloads() {
 		r.anew = true
 		if err := errors.Join(r.session.Close(ctx), r.openOn(ctx, r.folder.ID(), r.log, r.folder.Blobs())); err != nil {
 			return err
 		}
 	}
-	if err := r.resumed(ctx, *r.over, d, r.onDrift()); err != nil {
+	if err := r.resumed(ctx, *r.over, d, string(r.onDrift())); err != nil {
 		return err
 	}
 	r.over = nil

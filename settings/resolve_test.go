@@ -166,7 +166,7 @@ func TestLayersAreLaidInOrderOperatorsFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Discover.Scan != settings.ScanChildren || s.Discover.MaxDepth != 3 || s.Activate.DriftBatch != settings.DriftBatchWarn {
+	if s.Discover.Scan != settings.ScanChildren || s.Discover.MaxDepth != 3 || s.Activate.DriftBatch != settings.DriftWarn {
 		t.Errorf("scan %s, max_depth %d, drift_batch %s", s.Discover.Scan, s.Discover.MaxDepth, s.Activate.DriftBatch)
 	}
 	for name, want := range map[string]string{"scan": "project metier.yaml", "max_depth": "flag --set", "paths": "profile:keen"} {

@@ -117,11 +117,19 @@ type Activate struct {
 	Content          Content
 	Role             InjectRole
 	Args             Args
-	DriftBatch       DriftBatch
-	DriftInteractive DriftInteractive
+	DriftBatch       Drift
+	DriftInteractive Drift
 	Injection        Injection
 	ResourceList     int // resources listed beside the instructions; 0: none
 	ShowDigest       ShowDigest
+}
+
+// OnDrift returns what a batch run, or a conversation, does if an active skill has changed.
+func (a Activate) OnDrift(batch bool) Drift {
+	if batch {
+		return a.DriftBatch
+	}
+	return a.DriftInteractive
 }
 
 // Read says which files of a skill can be read and how much of one.

@@ -30,19 +30,9 @@ func activateRows() []Row {
 				{ArgsClaude, "same as keen_rfc; if there is no placeholder, the arguments are appended to the text"},
 			}),
 		only(choice("drift_batch", "What a resumed batch run does if an active skill has changed.",
-			func(s *Settings) *DriftBatch { return &s.Activate.DriftBatch }, []value[DriftBatch]{
-				{DriftBatchFail, "the run ends"},
-				{DriftBatchWarn, "the recorded text is used, and the change is reported"},
-				{DriftBatchReload, "the new text is used, and the change is reported"},
-				{DriftBatchIgnore, "the recorded text is used, and the change appears only in the record"},
-			}), string(DriftBatchFail), string(DriftBatchWarn)),
+			func(s *Settings) *Drift { return &s.Activate.DriftBatch }, drifts), string(DriftFail), string(DriftWarn)),
 		only(choice("drift_interactive", "What a resumed conversation does if an active skill has changed.",
-			func(s *Settings) *DriftInteractive { return &s.Activate.DriftInteractive }, []value[DriftInteractive]{
-				{DriftInteractiveFail, "the conversation ends"},
-				{DriftInteractiveWarn, "the recorded text is used, and the change is reported"},
-				{DriftInteractiveReload, "the new text is used, and the change is reported"},
-				{DriftInteractiveIgnore, "the recorded text is used, and the change appears only in the record"},
-			}), string(DriftInteractiveFail), string(DriftInteractiveWarn)),
+			func(s *Settings) *Drift { return &s.Activate.DriftInteractive }, drifts), string(DriftFail), string(DriftWarn)),
 		choice("injection", "How skill text that looks like a prompt injection is handled.",
 			func(s *Settings) *Injection { return &s.Activate.Injection }, []value[Injection]{
 				{InjectionBlock, "it is not delivered"},
@@ -122,4 +112,11 @@ func toolsRows() []Row {
 				{IfMatchNo, "the digest is checked only if the call includes one"},
 			}),
 	}
+}
+
+var drifts = []value[Drift]{
+	{DriftFail, "the run ends"},
+	{DriftWarn, "the recorded text is used, and the change is reported"},
+	{DriftReload, "the new text is used, and the change is reported"},
+	{DriftIgnore, "the recorded text is used, and the change appears only in the record"},
 }

@@ -43,27 +43,28 @@ const (
 	ArgsClaude  Args = "claude"   // same as keen_rfc; if there is no placeholder, the arguments are appended to the text
 )
 
-// DriftBatch says what a batch run does when an active skill changed on disk.
-type DriftBatch string
+// Drift says what a run does when an active skill changed on disk.
+type Drift string
 
-// The values of DriftBatch, narrowest first.
+// The values of Drift, narrowest first.
 const (
-	DriftBatchFail   DriftBatch = "fail"   // the run ends
-	DriftBatchWarn   DriftBatch = "warn"   // the recorded text is used, and the change is reported
-	DriftBatchReload DriftBatch = "reload" // the new text is used, and the change is reported
-	DriftBatchIgnore DriftBatch = "ignore" // the recorded text is used, and the change appears only in the record
+	DriftFail   Drift = "fail"   // the run ends
+	DriftWarn   Drift = "warn"   // the recorded text is used, and the change is reported
+	DriftReload Drift = "reload" // the new text is used, and the change is reported
+	DriftIgnore Drift = "ignore" // the recorded text is used, and the change appears only in the record
 )
 
-// DriftInteractive is DriftBatch for conversations.
-type DriftInteractive string
+// Ends reports whether the run ends.
+func (d Drift) Ends() bool { return d == DriftFail }
 
-// The values of DriftInteractive, narrowest first.
-const (
-	DriftInteractiveFail   DriftInteractive = "fail"   // the conversation ends
-	DriftInteractiveWarn   DriftInteractive = "warn"   // the recorded text is used, and the change is reported
-	DriftInteractiveReload DriftInteractive = "reload" // the new text is used, and the change is reported
-	DriftInteractiveIgnore DriftInteractive = "ignore" // the recorded text is used, and the change appears only in the record
-)
+// Keeps reports whether the recorded text is used, and the change is reported.
+func (d Drift) Keeps() bool { return d == DriftWarn }
+
+// Reloads reports whether the new text is used.
+func (d Drift) Reloads() bool { return d == DriftReload }
+
+// Silent reports whether the change appears only in the record.
+func (d Drift) Silent() bool { return d == DriftIgnore }
 
 // Injection says what becomes of skill text that looks like an injection.
 type Injection string
