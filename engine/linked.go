@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"metier"
+	"metier/config"
 	"metier/filetool"
+	"metier/harness"
 	"metier/internal/atomicfile"
 	"metier/internal/confine"
 	"metier/skillroots"
@@ -95,9 +97,9 @@ func leadsOut(workspace, p, real string) bool {
 	return len(ways{}.inWorkspace(workspace, p)) > 0 && !confine.Within(workspace, real)
 }
 
-// WriteOutput writes data to a file that the user named. It fails if the path leads through a symbolic
-// link in one of the workspaces, or in another one in which metier has run, unless it leads to a
-// character device. A program may have created the link: to a file elsewhere, or to a protected one.
+// WriteOutput writes data to a file that the user named. It fails if a symbolic link in one of the
+// workspaces, or in another one in which metier has run, leads out of it or to a file that may be
+// protected, because a program may have created the link. A link to a character device is followed.
 func (e *Engine) WriteOutput(file string, data []byte, perm fs.FileMode, workspaces ...string) error {
 	file = e.Env.Path(file)
 	real, mode, err := atomicfile.Target(file)
@@ -108,11 +110,19 @@ func (e *Engine) WriteOutput(file string, data []byte, perm fs.FileMode, workspa
 		return atomicfile.Put(file, data, perm)
 	}
 	for _, dir := range append(slices.Sorted(maps.Values(e.projects())), workspaces...) {
-		if through := (ways{}).inWorkspace(dir, file); len(through) > 1 || leadsOut(dir, file, real) {
+		if through := (ways{}).inWorkspace(dir, file); len(through) > 1 && special(through[len(through)-1]) || leadsOut(dir, file, real) {
 			return fmt.Errorf("a symbolic link in the workspace %s leads to %s", dir, real)
 		}
 	}
 	return atomicfile.Put(file, data, perm)
+}
+
+// special reports whether a path in a workspace is, or is in, a hidden file or folder, a folder of
+// skills, or a file that metier or git reads.
+func special(rel string) bool {
+	return slices.ContainsFunc(strings.Split(rel, "/"), func(p string) bool {
+		return strings.HasPrefix(p, ".") || slices.Contains([]string{"skills", "HEAD", "SKILL.md", config.ProjectFile, harness.File}, p)
+	})
 }
 
 // settleMounts returns mounts whose sources have no symbolic links. It fails for a link out of the

@@ -317,7 +317,7 @@ func TestExec_MovesAsideWhatAppearsWhileStopped(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(p.dir, ".agents/skills/planted")); err != nil {
 		t.Errorf("completion moves files: %v", err)
 	}
-	if out := p.list(); !strings.Contains(out, ".agents/skills, which is protected") || strings.Contains(out, "planted ") {
+	if out := p.list(); !strings.Contains(out, ".agents, which is protected") || strings.Contains(out, "planted ") {
 		t.Errorf("metier list:\n%s", out)
 	}
 	if err := c.Process.Kill(); err != nil {

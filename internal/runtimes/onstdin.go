@@ -2,6 +2,7 @@ package runtimes
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -28,8 +29,10 @@ func (r Request) onStdin(run runtime, line string, flags []string) (Command, err
 		if err != nil {
 			return c, unsupported("", "bash would not understand it: %v", err)
 		}
-		if slices.Contains(sources, shell.Dynamic) { // with BASH_SOURCE, it would be a file in the working folder
-			return c, unsupported("put everything into the one file", "it includes a file whose name is computed, and nothing beside it is there when it runs")
+		computed := slices.Contains(sources, shell.Dynamic)
+		sources = slices.DeleteFunc(sources, func(s string) bool { return s == shell.Dynamic })
+		if computed && ofScript.Match(r.Code) { // it would be a file in the working folder
+			return c, unsupported("put everything into the one file", "it includes a file by the path of the script, and nothing beside it is there when it runs")
 		}
 		if i := slices.IndexFunc(sources, relative); i >= 0 {
 			return c, unsupported("put everything into the one file", "it includes %q, and nothing beside it is there when it runs", sources[i])
@@ -53,6 +56,9 @@ func (r Request) onStdin(run runtime, line string, flags []string) (Command, err
 	}
 	return c, nil
 }
+
+// ofScript matches what a script uses to determine its own path.
+var ofScript = regexp.MustCompile(`BASH_SOURCE|\$\{?0\b`)
 
 // relative reports whether an include is relative to the script: any path that is not absolute.
 func relative(source string) bool { return !strings.HasPrefix(source, "/") }
