@@ -58,7 +58,7 @@ func (j *Journal) guard(ctx context.Context, ws sandbox.Workspace) (*guard, sand
 		g.modes, err = modesAbove(root, protected)
 	}
 	if err == nil {
-		g.entry, err = j.register(ctx, noted{ws.Host, folderID(ws.Host), g.items, g.modes, ws.Repositories, ws.Hooks})
+		g.entry, err = j.register(ctx, noted{Workspace: ws.Host, ID: folderID(ws.Host), Items: g.items, Modes: g.modes, Repositories: ws.Repositories, Hooks: ws.Hooks})
 	}
 	if err != nil {
 		return nil, ws, errors.Join(err, root.Close())

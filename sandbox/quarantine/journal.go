@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"metier/internal/confine"
 	"metier/internal/lockfile"
@@ -43,6 +45,52 @@ type noted struct {
 	// Repositories and Hooks are those of the workspace. See sandbox.Workspace.
 	Repositories []string `json:"repositories"`
 	Hooks        []string `json:"hooks,omitempty"`
+
+	claimed []string // host paths of items, from the lines that follow
+}
+
+// escaped is what a path begins with that JSON cannot contain, because it is not UTF-8. The path
+// follows in hexadecimal. No path contains a NUL.
+const escaped = "\x00"
+
+func escape(p string) string {
+	if utf8.ValidString(p) {
+		return p
+	}
+	return escaped + hex.EncodeToString([]byte(p))
+}
+
+func unescape(p string) string {
+	if rest, is := strings.CutPrefix(p, escaped); is {
+		if b, err := hex.DecodeString(rest); err == nil {
+			return string(b)
+		}
+	}
+	return p
+}
+
+// each returns a copy with do applied to each path.
+func (n noted) each(do func(string) string) noted {
+	all := func(list []string) []string {
+		list = slices.Clone(list) // nil stays nil
+		for i := range list {
+			list[i] = do(list[i])
+		}
+		return list
+	}
+	n.Workspace, n.Repositories, n.Hooks, n.Items = do(n.Workspace), all(n.Repositories), all(n.Hooks), slices.Clone(n.Items)
+	for i := range n.Items {
+		n.Items[i].Path, n.Items[i].Link = do(n.Items[i].Path), do(n.Items[i].Link)
+	}
+	m := n.Modes
+	n.Modes = nil
+	for dir, mode := range m {
+		if n.Modes == nil {
+			n.Modes = modes{}
+		}
+		n.Modes[do(dir)] = mode
+	}
+	return n
 }
 
 // full returns the host path of an item.
@@ -94,7 +142,7 @@ func (j *Journal) register(ctx context.Context, n noted) (e *entry, err error) {
 		if e.lock, ok, err = lockfile.Try(e.path); err != nil || !ok {
 			return fmt.Errorf("%s cannot be locked: %w", e.path, errors.Join(err, os.Remove(e.path)))
 		}
-		if err := e.add(n); err != nil {
+		if err := e.add(n.each(escape)); err != nil {
 			return errors.Join(err, os.Remove(e.path), e.lock.Release())
 		}
 		return nil
@@ -111,8 +159,8 @@ func (e *entry) add(line any) error {
 	return errors.Join(json.NewEncoder(f).Encode(line), f.Close())
 }
 
-// read reads an entry without the claimed items. An incomplete line, left by a killed process, is
-// ignored. If it is the first, no program was started.
+// read reads an entry. An incomplete line, left by a killed process, is ignored. If it is the first, no
+// program was started.
 func read(path string) (n noted, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -125,13 +173,16 @@ func read(path string) (n noted, err error) {
 	if err := json.Unmarshal(first, &n); err != nil {
 		return n, err
 	}
+	n = n.each(unescape)
 	for dec := json.NewDecoder(bytes.NewReader(rest)); ; {
 		var claimed string
 		if dec.Decode(&claimed) != nil {
-			return n, nil
+			break
 		}
-		n.Items = slices.DeleteFunc(n.Items, func(it item) bool { return n.full(it) == claimed })
+		n.claimed = append(n.claimed, unescape(claimed))
 	}
+	n.Items = slices.DeleteFunc(n.Items, func(it item) bool { return slices.Contains(n.claimed, n.full(it)) })
+	return n, nil
 }
 
 // beat updates the modification time of the entry.
@@ -168,7 +219,7 @@ func (e *entry) apply(it item, do func() error) (claimed bool, err error) {
 		if err != nil {
 			return err
 		}
-		if claimed = !slices.ContainsFunc(n.Items, func(in item) bool { return in.Path == it.Path }); claimed {
+		if claimed = slices.Contains(n.claimed, n.full(it)); claimed {
 			return nil
 		}
 		return do()
@@ -180,8 +231,8 @@ func (e *entry) apply(it item, do func() error) (claimed bool, err error) {
 type Moved struct {
 	Workspace string
 	sandbox.Quarantined
-	Kept     bool  // created after metier was killed, so Sweep did not move it
-	Restored bool  // a folder that has its permissions again
+	Kept     bool // created after metier was killed, so Sweep did not move it
+	Restored bool // a folder that has its permissions again
 	Err      error // error of Sweep in the workspace
 }
 
@@ -228,7 +279,7 @@ func (j *Journal) Claim(ctx context.Context, path string) (moved []Moved, err er
 			found, err := moveItems(n.Workspace, []item{it}, func(string) (bool, error) { return true, nil })
 			moved = append(moved, found...)
 			if err == nil {
-				err = (&entry{path: file}).add(full)
+				err = (&entry{path: file}).add(escape(full))
 			}
 			if err != nil {
 				return err

@@ -34,7 +34,7 @@ const childEnv = "QUARANTINE_CHILD"
 func TestMain(m *testing.M) {
 	if v := os.Getenv(childEnv); v != "" {
 		dir, journal, _ := strings.Cut(v, ":")
-		j := sandbox.Job{Argv: []string{"true"}, Workspace: &sandbox.Workspace{Host: dir, Writable: true, ReadOnly: []string{".agents/skills", ".git", ".claude/skills"}, Repositories: []string{"own"}}}
+		j := sandbox.Job{Argv: []string{"true"}, Workspace: &sandbox.Workspace{Host: dir, Writable: true, ReadOnly: []string{".agents/skills", ".git", ".claude/skills", "pr\xffj/.agents/skills"}, Repositories: []string{"own", "own\xff"}}}
 		_, err := quarantine.New(killed{}, quarantine.NewJournal(journal)).Run(context.Background(), j)
 		panic(err)
 	}
@@ -357,5 +357,17 @@ func TestSweep_MovesAsideUnsafeRepositories(t *testing.T) {
 		if diff := cmp.Diff(c.want, moved); diff != "" || err != nil {
 			t.Errorf("%s: %v\n%s", name, err, diff)
 		}
+	}
+}
+
+// Paths in the journal can have any bytes.
+func TestSweep_MovesAsidePathsThatAreNotUTF8(t *testing.T) {
+	t.Parallel()
+	dir, journal := workspace(t, map[string]string{"own\xff/.git/hooks/pre-commit": ""}), t.TempDir()
+	kill(t, dir, journal, time.Now(), "pr\xffj/.agents/skills/planted")
+	moved, err := quarantine.NewJournal(journal).Sweep(t.Context(), dir)
+	want := []quarantine.Moved{{Workspace: dir, Quarantined: sandbox.Quarantined{Path: "pr\xffj/.agents/skills", To: "pr\xffj/.agents/skills.quarantined"}}}
+	if diff := cmp.Diff(want, moved); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
