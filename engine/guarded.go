@@ -218,11 +218,19 @@ func (s reported) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 			text = "a program created the git repository " + termtext.Line(path.Dir(q.Path)) + ", which could make git run a program: " + termtext.Line(q.Unsafe)
 		}
 		if q.To != "" {
-			text += "; what was there is " + termtext.Line(q.To) + " now: check it, and rename it if it is yours"
+			text += "; what was there is " + termtext.Line(q.To) + " now: check it, and rename it if it is yours" + more(q.More)
 		}
 		s.run.hooks.Notify(Notice{CodeMoved, Warning, text})
 	}
 	return res, err
+}
+
+// more is the end of a notice that also holds for other git repositories.
+func more(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(". The same holds for %d more new git repositories", n)
 }
 
 func (e *Engine) noteMoved(moved []quarantine.Moved) {
@@ -235,12 +243,19 @@ func (e *Engine) noteMoved(moved []quarantine.Moved) {
 		case m.Restored:
 			e.o.Notify(Notice{CodeMoved, Warning, fmt.Sprintf("a program changed the permissions of %s, which is above protected files, while its run was killed or stopped; they are restored", termtext.Line(p))})
 			continue
+		case m.Unsearched:
+			e.o.Notify(Notice{"repositories_unsearched", Warning, fmt.Sprintf("a run in %s was killed, and some git repositories that its programs created there may not be checked: it has too many folders to search, or a folder that cannot be listed. Before you use git in a repository that you did not create, check its .git.", termtext.Line(m.Workspace))})
+			continue
+		case m.Kept && m.Unsafe != "":
+			text := fmt.Sprintf("the git repository %s appeared after a run in that workspace was killed, and it could make git run a program (%s); it stays. Remove it if you did not create it", termtext.Line(filepath.Dir(p)), termtext.Line(m.Unsafe))
+			e.o.Notify(Notice{CodeMoved, Warning, text + more(m.More) + "."})
+			continue
 		case m.Kept:
 			e.o.Notify(Notice{CodeMoved, Warning, fmt.Sprintf("%s appeared after a run in that workspace was killed; it stays. Remove it if you did not create it.", termtext.Line(p))})
 			continue
 		case m.Unsafe != "":
-			e.o.Notify(Notice{CodeMoved, Warning, fmt.Sprintf("a program created a git repository at %s, which could make git run a program (%s), while its run was killed; its .git is %s now. Check it, and rename it if it is yours.",
-				termtext.Line(filepath.Dir(p)), termtext.Line(m.Unsafe), termtext.Line(filepath.Join(m.Workspace, filepath.FromSlash(m.To))))})
+			e.o.Notify(Notice{CodeMoved, Warning, fmt.Sprintf("a program created a git repository at %s, which could make git run a program (%s), while its run was killed; its %s is %s now. Check it, and rename it if it is yours",
+				termtext.Line(filepath.Dir(p)), termtext.Line(m.Unsafe), path.Base(m.Path), termtext.Line(filepath.Join(m.Workspace, filepath.FromSlash(m.To)))) + more(m.More) + "."})
 			continue
 		case m.To == "":
 			e.o.Notify(Notice{CodeMoved, Warning, fmt.Sprintf("a program removed the link %s while its run was killed or stopped; it has been made again", termtext.Line(p))})

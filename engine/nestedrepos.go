@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"path/filepath"
 	"sync"
 
@@ -33,7 +34,7 @@ func (e *Engine) quarantined(s sandbox.Sandbox) *quarantine.Sandbox {
 // paths. It is never nil. most is the maximum number of folders to search, and whole reports whether
 // all were searched.
 func (r *repos) find(workspace string, most int) (dirs []string, whole bool) {
-	found, whole := r.finder.Find(workspace, most)
+	found, whole := r.finder.Find(context.Background(), workspace, most)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	dirs = []string{}

@@ -42,7 +42,7 @@ func repositories(dir string, user *gitConfig) (out []string, partial bool) {
 		seen[top] = true
 		paths, unread := ofWorkingTree(top, user)
 		out = append(out, paths...)
-		names, whole := submodules(gitDir(top))
+		names, whole := gitrepos.Submodules(gitDir(top))
 		partial = partial || !whole || unread
 		for _, name := range names {
 			if left--; left < 0 || depth >= deepestLinked {

@@ -44,6 +44,7 @@ type Quarantined struct {
 	To       string `json:"to,omitempty"`
 	Replaced bool   `json:"replaced,omitempty"`
 	Unsafe   string `json:"unsafe,omitempty"` // why git could run a program that a created repository names
+	More     int    `json:"more,omitempty"`   // how many other created repositories were moved
 }
 
 // limitWords are the limits whose code is not a word of its own.
@@ -77,12 +78,15 @@ func (q Quarantined) text() string {
 	s, moved := strconv.Quote(q.Path)+" is protected, and a program that runs in this workspace created or removed it", "it"
 	switch {
 	case q.Unsafe != "":
-		s, moved = strconv.Quote(path.Dir(q.Path))+" is a new git repository that could make git run a program: "+q.Unsafe, "its .git"
+		s, moved = strconv.Quote(path.Dir(q.Path))+" is a new git repository that could make git run a program: "+q.Unsafe, "its "+path.Base(q.Path)
 	case q.Replaced:
 		s = strconv.Quote(q.Path) + " is protected, and was replaced or removed outside of the sandbox while a program ran, which could then reach what is there"
 	}
 	if q.To != "" {
 		s += "; metier moved " + moved + " to " + strconv.Quote(q.To)
+	}
+	if q.More > 0 {
+		s += fmt.Sprintf("; it did the same for %d more new git repositories", q.More)
 	}
 	return s
 }

@@ -309,4 +309,5 @@ type Quarantined struct {
 	// Unsafe is why git could run a program that a created repository names. It is empty for
 	// protected paths.
 	Unsafe string
+	More   int // how many other repositories were moved in the same way
 }

@@ -3,6 +3,8 @@
 package gitrepos
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -21,6 +23,8 @@ import (
 type Finder struct {
 	mu   sync.Mutex
 	kept map[string]map[string]*folder // what the last search of a root read, by path; not changed anymore
+
+	mostBytes int // in tests
 }
 
 type folder struct {
@@ -34,39 +38,48 @@ type folder struct {
 // settled is how long a folder must be unchanged before it is kept: file systems round times.
 const settled = 2 * time.Second
 
-// mostEntries is how many entries of a folder are read.
-const mostEntries = 1 << 20
+const (
+	mostEntries = 1 << 20  // entries of a folder that are read
+	mostBytes   = 64 << 20 // of the paths of folders: each is resolved again, from root on
+	batch       = 1 << 10  // entries that are read at once
+)
 
 // Find returns the folders below root with a .git, and bare repositories, as sorted slash-separated
-// paths. It reads at most most folders. whole reports whether these are all, and none of them is
-// closed to this user, who owns it. Find does not search any .git, nor the .metier of root, which
-// programs cannot write.
-func (f *Finder) Find(root string, most int) (repositories []string, whole bool) {
+// paths. It reads at most most folders, whose paths have at most 64 MiB together, and ends early if
+// ctx does. whole reports whether these are all, and none of them is closed to this user, who owns
+// it. Find does not search any .git, nor the .metier of root, which programs cannot write.
+func (f *Finder) Find(ctx context.Context, root string, most int) (repositories []string, whole bool) {
 	f.mu.Lock()
 	before := f.kept[root]
 	f.mu.Unlock()
 	whole = true
-	left, read := []string{"."}, map[string]*folder{}
-	for n := 0; len(left) > 0; n++ {
-		if n == most {
+	left, read, bytes := []string{"."}, map[string]*folder{}, cmp.Or(f.mostBytes, mostBytes)
+	for n := 1; len(left) > 0; n++ {
+		if ctx.Err() != nil || most < 1 {
 			whole = false
 			break
 		}
 		dir := left[len(left)-1]
 		left = left[:len(left)-1]
 		at, keep := look(root, dir, before[dir])
-		if keep {
-			read[dir] = at
-		}
-		whole = whole && !at.cut
 		if at.repository && dir != "." {
 			repositories = append(repositories, dir)
 		}
 		for _, sub := range at.subfolders {
-			if p := path.Join(dir, sub); p != ".metier" {
-				left = append(left, p)
+			p := path.Join(dir, sub)
+			if p == ".metier" {
+				continue
 			}
+			if bytes -= len(p); bytes < 0 || n+len(left) >= most {
+				whole, keep = false, false // no folder is kept without those in it
+				break
+			}
+			left = append(left, p)
 		}
+		if keep {
+			read[dir] = at
+		}
+		whole = whole && !at.cut
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -107,11 +120,20 @@ func look(root, dir string, before *folder) (at *folder, keep bool) {
 		return at, false
 	}
 	defer d.Close()
-	entries, err := d.ReadDir(mostEntries)
-	at.cut = err != nil && err != io.EOF || len(entries) == mostEntries
-	for _, e := range entries {
-		if names[e.Name()] = true; e.IsDir() && e.Name() != ".git" {
-			at.subfolders = append(at.subfolders, e.Name())
+	for n, bytes := 0, 0; ; {
+		entries, err := d.ReadDir(batch)
+		for _, e := range entries {
+			switch name := e.Name(); name {
+			case ".git", "HEAD", "objects", "commondir":
+				names[name] = true
+			}
+			if e.IsDir() && e.Name() != ".git" {
+				at.subfolders, bytes = append(at.subfolders, e.Name()), bytes+len(e.Name())
+			}
+		}
+		if n += len(entries); err != nil || n >= mostEntries || bytes > mostBytes {
+			at.cut = err != io.EOF
+			break
 		}
 	}
 	at.cut = at.cut || closed && len(at.subfolders) > 0

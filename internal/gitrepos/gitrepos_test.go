@@ -1,10 +1,13 @@
 package gitrepos_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +39,16 @@ func git(t *testing.T, dir string, args ...string) {
 	}
 }
 
+// unsafe checks one repository below root.
+func unsafe(t *testing.T, root, dir string) string {
+	t.Helper()
+	why, err := gitrepos.NewCheck(root).Unsafe(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return why
+}
+
 func TestFind_SeesWhatChanged(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -43,7 +56,7 @@ func TestFind_SeesWhatChanged(t *testing.T) {
 	old := time.Now().Add(-time.Hour)
 	var f gitrepos.Finder
 	for range 2 {
-		got, whole := f.Find(dir, 100)
+		got, whole := f.Find(t.Context(), dir, 100)
 		if diff := cmp.Diff([]string{"a/b", "c.git", "c:", "g/.metier/h", "k\\l/m:\xff", "node_modules/e"}, got); diff != "" || !whole {
 			t.Errorf("whole %v:\n%s", whole, diff)
 		}
@@ -52,7 +65,7 @@ func TestFind_SeesWhatChanged(t *testing.T) {
 	if err := errors.Join(os.RemoveAll(filepath.Join(dir, "c.git")), os.Chtimes(filepath.Join(dir, "a"), old, old)); err != nil { // a program can change this time
 		t.Fatal(err)
 	}
-	got, _ := f.Find(dir, 100)
+	got, _ := f.Find(t.Context(), dir, 100)
 	if diff := cmp.Diff([]string{"a/b", "a/f", "c:", "g/.metier/h", "k\\l/m:\xff", "node_modules/e"}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -64,7 +77,7 @@ func TestFind_ReportsItsLimit(t *testing.T) {
 	write(t, dir, map[string]string{"a/x": "", "b/x": ""})
 	var f gitrepos.Finder
 	for most, want := range map[int]bool{2: false, 3: true} {
-		if _, whole := f.Find(dir, most); whole != want {
+		if _, whole := f.Find(t.Context(), dir, most); whole != want {
 			t.Errorf("with at most %d folders: whole %v", most, whole)
 		}
 	}
@@ -85,9 +98,47 @@ func TestUnsafe_AcceptsOrdinaryRepositories(t *testing.T) {
 	git(t, one, "worktree", "add", "-q", filepath.Join(dir, "tree"))
 	git(t, one, "remote", "add", "other", "../two")
 	for _, name := range []string{"one", "two", "three", "three/sub", "tree"} {
-		if diff := cmp.Diff("", gitrepos.Unsafe(filepath.Join(dir, name), dir)); diff != "" {
+		if diff := cmp.Diff("", unsafe(t, dir, filepath.Join(dir, name))); diff != "" {
 			t.Errorf("%s:\n%s", name, diff)
 		}
+	}
+}
+
+// All repositories that one Check checks share its limits.
+func TestUnsafe_LimitsTheFilesOfAllRepositories(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"a/.git/HEAD": "", "b/.git/HEAD": ""})
+	for i := range 125 {
+		write(t, dir, map[string]string{"a/.git/objects/" + strconv.Itoa(i): ""})
+	}
+	c := gitrepos.NewCheck(dir)
+	for i := range 2000 {
+		if why, err := c.Unsafe(t.Context(), filepath.Join(dir, "a")); err != nil || why != "" {
+			if diff := cmp.Diff("its .git has too many files", why); diff != "" || err != nil || i < 100 {
+				t.Errorf("%d times, %v:\n%s", i, err, diff)
+			}
+			break
+		}
+	}
+	why, err := c.Unsafe(t.Context(), filepath.Join(dir, "b"))
+	if diff := cmp.Diff("its .git has too many files", why); diff != "" || err != nil {
+		t.Errorf("the next, %v:\n%s", err, diff)
+	}
+}
+
+func TestUnsafe_EndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, map[string]string{".git/HEAD": ""})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if why, err := gitrepos.NewCheck(dir).Unsafe(ctx, dir); !errors.Is(err, context.Canceled) {
+		t.Errorf("%q, %v", why, err)
+	}
+	var f gitrepos.Finder
+	if _, whole := f.Find(ctx, dir, 10); whole {
+		t.Error("the search is whole")
 	}
 }
 
@@ -127,7 +178,9 @@ func TestUnsafe_NamesWhatRunsPrograms(t *testing.T) {
 		"a tab in a value":                                  {map[string]string{"r/.git/config": "[core]\n\tworktree = a\tb\n"}, "its config is not as git writes it"},
 		"a line that continues":                             {map[string]string{"r/.git/config": "[core] # \\\n"}, "its config is not as git writes it"},
 		"a variable after its section":                      {map[string]string{"r/.git/config": "[core] bare = true\n"}, "its config is not as git writes it"},
-		"a large configuration":                             {map[string]string{"r/.git/config": string(make([]byte, 2<<20))}, "its config cannot be read"},
+		"a large configuration":                             {map[string]string{"r/.git/config": strings.Repeat("[user]\n", 3<<10)}, "its config cannot be read"},
+		"a bare repository":                                 {map[string]string{"r/HEAD": "", "r/objects/x": "", "r/hooks/pre-receive": ""}, "it has the hook pre-receive"},
+		"a bare repository in a git folder":                 {map[string]string{"r/.git/config": "[core]\n", "r/.git/x/y/HEAD": "", "r/.git/x/y/objects/x": "", "r/.git/x/y/hooks/pre-receive": ""}, "it has the hook pre-receive"},
 	} {
 		dir := t.TempDir()
 		write(t, dir, c.files)
@@ -140,7 +193,7 @@ func TestUnsafe_NamesWhatRunsPrograms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(c.want, gitrepos.Unsafe(filepath.Join(dir, "r"), dir)); diff != "" {
+		if diff := cmp.Diff(c.want, unsafe(t, dir, filepath.Join(dir, "r"))); diff != "" {
 			t.Errorf("%s:\n%s", name, diff)
 		}
 	}

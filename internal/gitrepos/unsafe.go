@@ -1,14 +1,22 @@
 package gitrepos
 
 import (
+	"cmp"
+	"context"
+	"crypto/sha1"
+	"crypto/sha256"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
+	"metier/internal/confine"
 	"metier/internal/gitconfig"
 )
 
@@ -20,12 +28,43 @@ var plain = regexp.MustCompile(`^(core\.(repositoryformatversion|filemode|bare|l
 	`|branch\.[^\n]*\.(remote|merge|rebase|pushremote|description)|submodule\.(active|[^\n]*\.(url|active|branch|ignore|path))` +
 	`|user\.(name|email|signingkey)|init\.defaultbranch|pull\.rebase|push\.default|commit\.gpgsign|index\.[a-z]+|lfs\.repositoryformatversion)$`)
 
+// A Check checks the repositories in a folder that programs created. All of them have one limit of
+// work. Beyond it, Unsafe reports that a repository has too many files.
+type Check struct {
+	root    string
+	hooks   []string
+	entries int   // that may still be read, with a part of their paths
+	bytes   int64 // of indexes that may still be read
+}
+
+// Limits of a Check.
+const (
+	mostEntriesOfGit = 200_000
+	mostBytesOfGit   = 256 << 20
+	mostPlainConfig  = 16 << 10 // bytes of a configuration; Git writes much smaller ones
+)
+
+// NewCheck returns a Check of the repositories below root. hooks are other folders, relative to each
+// repository, in which git looks for hooks.
+func NewCheck(root string, hooks ...string) *Check {
+	return &Check{root, hooks, mostEntriesOfGit, mostBytesOfGit}
+}
+
 // Unsafe returns why git could run a program that the repository in a folder names, such as "it sets
-// core.fsmonitor", or "". A .git file must name a folder below root. hooks are other folders, relative
-// to dir, in which git looks for hooks.
-func Unsafe(dir, root string, hooks ...string) string {
-	for _, folder := range hooks {
-		if why := unsafeHooks(Resolve(dir, folder)); why != "" {
+// core.fsmonitor", or "". A .git file must name a folder below the root. Unsafe fails only if ctx ends.
+func (c *Check) Unsafe(ctx context.Context, dir string) (why string, err error) {
+	why = c.unsafe(ctx, dir)
+	return why, ctx.Err()
+}
+
+func (c *Check) unsafe(ctx context.Context, dir string) string {
+	for _, folder := range c.hooks {
+		if why := c.unsafeHooks(Resolve(dir, folder)); why != "" {
+			return why
+		}
+	}
+	if IsBare(dir) { // git can push to it, or fetch from it
+		if why := c.unsafeRepository(ctx, dir); why != "" {
 			return why
 		}
 	}
@@ -33,7 +72,7 @@ func Unsafe(dir, root string, hooks ...string) string {
 	info, err := os.Lstat(git)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "" // a bare repository, which git uses only if it is started there
+		return ""
 	case err != nil:
 		return "its .git cannot be read"
 	case info.Mode()&os.ModeSymlink != 0:
@@ -42,40 +81,106 @@ func Unsafe(dir, root string, hooks ...string) string {
 		if git = Named(dir, ".git", gitdir); git == "" {
 			return "its .git cannot be read"
 		}
-		if why := misplaced(root, git); why != "" {
+		if why := misplaced(c.root, git); why != "" {
 			return "its .git leads " + why
 		}
 	case !info.IsDir():
 		return "its .git is not a folder"
 	}
-	if why := unsafeFolder(git, root); why != "" {
-		return why
-	}
-	if why := unsafeModules(filepath.Join(git, "modules"), root, new(int)); why != "" {
+	return c.unsafeRepository(ctx, git)
+}
+
+// unsafeRepository checks a git folder and the repository to which it belongs.
+func (c *Check) unsafeRepository(ctx context.Context, git string) string {
+	if why := c.unsafeFolders(ctx, git, ""); why != "" {
 		return why
 	}
 	if _, err := os.Stat(filepath.Join(git, "commondir")); errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
 	common := Named(git, "commondir", "")
-	if why := misplaced(root, common); why != "" {
+	if why := misplaced(c.root, common); why != "" {
 		return "its commondir leads " + why
 	}
-	return unsafeFolder(common, root)
+	return c.unsafeFolders(ctx, common, "")
 }
 
-// unsafeFolder checks the configuration, the hooks, and the links in a git folder.
-func unsafeFolder(git, root string) string {
-	if why := linked(git); why != "" {
-		return why
+// unsafeFolders checks a git folder, or one at a slash path in it, and the repositories in it: those of
+// submodules, in which git fetches even if they have no working tree, and any to which a remote can
+// lead. Git makes no links in it, and writes to where one leads: to logs, for example.
+func (c *Check) unsafeFolders(ctx context.Context, git, in string) string {
+	dir := filepath.Join(git, filepath.FromSlash(in))
+	d, err := os.OpenFile(dir, os.O_RDONLY|confine.Direct, 0)
+	if err != nil {
+		return "its .git cannot be read"
 	}
+	defer d.Close()
+	c.entries -= len(dir) / 64 // the kernel resolves it again
+	var folders, indexes []string
+	for err != io.EOF {
+		var entries []fs.DirEntry
+		entries, err = d.ReadDir(batch)
+		c.entries -= len(entries)
+		switch {
+		case err != nil && err != io.EOF:
+			return "its .git cannot be read"
+		case c.entries < 0 || ctx.Err() != nil:
+			return "its .git has too many files"
+		}
+		for _, e := range entries {
+			switch name := path.Join(in, e.Name()); {
+			case e.Type()&os.ModeSymlink != 0:
+				return "its " + name + " is a symbolic link"
+			case e.IsDir():
+				folders = append(folders, e.Name())
+			case isIndex(e.Name()):
+				indexes = append(indexes, e.Name())
+			}
+		}
+	}
+	if in == "" || IsBare(dir) {
+		if why := cmp.Or(unsafeCommon(git, in), c.unsafeFolder(dir, indexes)); why != "" {
+			return why
+		}
+	}
+	if err := d.Close(); err != nil {
+		return "its .git cannot be read"
+	}
+	for _, name := range folders {
+		if why := c.unsafeFolders(ctx, git, path.Join(in, name)); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// unsafeCommon checks the repository to which a git folder in another one belongs: as git writes it,
+// one around it.
+func unsafeCommon(git, in string) string {
+	dir := filepath.Join(git, filepath.FromSlash(in))
+	if _, err := os.Lstat(filepath.Join(dir, "commondir")); in == "" || errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	common, _ := os.Stat(Named(dir, "commondir", ""))
+	for in != "." {
+		in = path.Dir(in)
+		at := filepath.Join(git, filepath.FromSlash(in))
+		if info, err := os.Stat(at); err == nil && common != nil && os.SameFile(info, common) && (in == "." || IsBare(at)) {
+			return ""
+		}
+	}
+	return "its .git contains a worktree of another repository"
+}
+
+// unsafeFolder checks the configuration, the index, and the hooks in a git folder.
+func (c *Check) unsafeFolder(git string, indexes []string) string {
 	if b, err := ReadFile(filepath.Join(git, "rebase-merge", "git-rebase-todo"), mostConfig); err == nil && runs.Match(b) {
 		return "its rebase runs a command"
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "its rebase cannot be read"
 	}
 	for _, name := range []string{"config", "config.worktree"} {
-		b, err := ReadFile(filepath.Join(git, name), mostConfig)
+		b, err := ReadFile(filepath.Join(git, name), mostPlainConfig)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -97,35 +202,48 @@ func unsafeFolder(git, root string) string {
 			}
 		}
 	}
-	return unsafeHooks(filepath.Join(git, "hooks"))
+	if why := c.unsafeIndexes(git, indexes); why != "" {
+		return why
+	}
+	return c.unsafeHooks(filepath.Join(git, "hooks"))
+}
+
+// unsafeIndexes checks the index of a git folder.
+func (c *Check) unsafeIndexes(git string, files []string) string {
+	for _, name := range files {
+		b, err := ReadFile(filepath.Join(git, name), min(mostIndex, c.bytes))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "its " + name + " cannot be read"
+		}
+		c.bytes -= int64(len(b))
+		if why := unsafeIndex(name, b, hashSize(git)); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// hashSize returns the size of the hashes of a repository, which is in the configuration of the
+// repository to which the git folder of a worktree belongs.
+func hashSize(git string) int {
+	if common := Named(git, "commondir", ""); common != "" {
+		git = common
+	}
+	b, err := ReadFile(filepath.Join(git, "config"), mostPlainConfig)
+	size := sha1.Size
+	for name, value := range gitconfig.Variables(string(b)) {
+		if name == "extensions.objectformat" && err == nil {
+			size = map[bool]int{true: sha256.Size, false: sha1.Size}[value == "sha256"]
+		}
+	}
+	return size
 }
 
 // runs matches a line of a rebase that runs a command.
 var runs = regexp.MustCompile(`(?m)^[ \t]*(exec|x)([ \t]|$)`)
-
-// mostEntriesOfGit is how many entries of a git folder are looked at.
-const mostEntriesOfGit = 1 << 20
-
-// linked returns which entry of a git folder is a link, or "". Git makes none, and writes to where one
-// leads: to logs, for example.
-func linked(git string) (why string) {
-	n := 0
-	err := filepath.WalkDir(git, func(p string, e fs.DirEntry, err error) error {
-		switch n++; {
-		case err != nil || n > mostEntriesOfGit:
-			return errors.Join(err, fs.ErrInvalid)
-		case e.Type()&os.ModeSymlink != 0:
-			rel, _ := filepath.Rel(git, p) // p begins with git
-			why = "its " + filepath.ToSlash(rel) + " is a symbolic link"
-			return filepath.SkipAll
-		}
-		return nil
-	})
-	if err != nil {
-		return "its .git cannot be read"
-	}
-	return why
-}
 
 // unsafeWorktree checks a value of core.worktree. Git sets it for submodules, whose git folders are in
 // the modules of the repository that contains them, and which are in this repository's folder.
@@ -155,44 +273,23 @@ func unsafeWorktree(git, value string) string {
 }
 
 // unsafeHooks checks a folder of hooks.
-func unsafeHooks(folder string) string {
-	hooks, err := os.ReadDir(folder)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "its hooks cannot be read"
-	}
-	for _, e := range hooks {
-		if !strings.HasSuffix(e.Name(), ".sample") {
-			return "it has the hook " + e.Name()
-		}
-	}
-	return ""
-}
-
-// mostModules is how many folders of submodules are checked.
-const mostModules = 10_000
-
-// unsafeModules checks the repositories of submodules in a folder. Git fetches in them even if they
-// have no working tree.
-func unsafeModules(folder, root string, n *int) string {
-	entries, err := os.ReadDir(folder)
+func (c *Check) unsafeHooks(folder string) string {
+	d, err := os.OpenFile(folder, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
-	if *n++; err != nil || *n > mostModules {
-		return "its modules cannot be read"
+	if err != nil {
+		return "its hooks cannot be read"
 	}
-	if IsBare(folder) {
-		if why := unsafeFolder(folder, root); why != "" {
-			return why
-		}
-		return unsafeModules(filepath.Join(folder, "modules"), root, n)
+	defer d.Close()
+	hooks, err := d.ReadDir(batch)
+	if c.entries -= len(hooks); err != nil && err != io.EOF || len(hooks) == batch || c.entries < 0 {
+		return "its hooks cannot be read"
 	}
-	for _, e := range entries {
-		if !e.IsDir() {
-			continue
-		}
-		if why := unsafeModules(filepath.Join(folder, e.Name()), root, n); why != "" {
-			return why
+	slices.SortFunc(hooks, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	for _, e := range hooks {
+		if !strings.HasSuffix(e.Name(), ".sample") {
+			return "it has the hook " + e.Name()
 		}
 	}
 	return ""

@@ -233,7 +233,9 @@ type Moved struct {
 	sandbox.Quarantined
 	Kept     bool // created after metier was killed, so Sweep did not move it
 	Restored bool // a folder that has its permissions again
-	Err      error // error of Sweep in the workspace
+	// Unsearched reports that there may be more git repositories that a program created.
+	Unsearched bool
+	Err        error // error of Sweep in the workspace
 }
 
 // each calls do for each entry under the lock. The entry's lock is nil if its guard is active.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -343,7 +344,7 @@ func TestSweep_MovesAsideUnsafeRepositories(t *testing.T) {
 		want []quarantine.Moved
 	}{
 		"of a killed run": {time.Now(), []quarantine.Moved{{Quarantined: sandbox.Quarantined{Path: "lib/.git", To: "lib/.git.quarantined", Unsafe: "it has the hook pre-commit"}}}},
-		"made later":      {time.Now().Add(-time.Hour), nil},
+		"made later":      {time.Now().Add(-time.Hour), []quarantine.Moved{{Quarantined: sandbox.Quarantined{Path: "lib/.git", Unsafe: "it has the hook pre-commit"}, Kept: true}}},
 	} {
 		dir, journal := workspace(t, map[string]string{"own/.git/hooks/pre-commit": ""}), t.TempDir()
 		kill(t, dir, journal, c.at, "lib/.git/hooks")
@@ -357,6 +358,33 @@ func TestSweep_MovesAsideUnsafeRepositories(t *testing.T) {
 		if diff := cmp.Diff(c.want, moved); diff != "" || err != nil {
 			t.Errorf("%s: %v\n%s", name, err, diff)
 		}
+	}
+}
+
+// A program can make more folders than are searched, or close one to its owner.
+func TestSweep_ReportsAnIncompleteSearch(t *testing.T) {
+	t.Parallel()
+	dir, journal := workspace(t, nil), t.TempDir()
+	kill(t, dir, journal, time.Now(), "a")
+	long := strings.Repeat("d", 200)
+	for at := dir; len(at) < 3000; at = filepath.Join(at, long) {
+		if err := os.MkdirAll(filepath.Join(at, long), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deep := filepath.Join(dir, strings.TrimSuffix(strings.Repeat(long+"/", (3000-len(dir))/(len(long)+1)), "/"))
+	for i := range 25_000 {
+		if err := os.Mkdir(filepath.Join(deep, strconv.Itoa(i)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j := quarantine.NewJournal(journal)
+	moved, err := j.Sweep(t.Context(), dir)
+	if diff := cmp.Diff([]quarantine.Moved{{Workspace: dir, Unsearched: true}}, moved); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if moved, err := j.Sweep(t.Context(), dir); len(moved) > 0 || err != nil {
+		t.Errorf("a second time: %+v, %v", moved, err)
 	}
 }
 

@@ -47,6 +47,8 @@ func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 		return sandbox.Result{}, lacking(err)
 	}
 	j.Workspace = &ws
+	after, done := afterward(ctx)
+	defer done()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if err := g.watch(stop); err != nil {
@@ -57,10 +59,10 @@ func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	var found []string
 	if ws.Repositories != nil && ws.Writable {
 		var whole bool
-		found, whole = s.Finder.Find(ws.Host, mostFolders)
+		found, whole = s.Finder.Find(after, ws.Host, mostFolders)
 		res.Unsearched = !whole
 	}
-	kept, unsafe, repoErr := newRepositories(ws.Host, found, ws.Repositories, ws.Hooks, nil)
+	kept, unsafe, _, repoErr := isolate(ws.Host, check(after, ws.Host, found, ws.Repositories, ws.Hooks), nil)
 	moved, checkErr := g.close()
 	res.Restored, res.Repositories = g.restored, kept
 	if moved = append(moved, unsafe...); len(moved) > 0 {

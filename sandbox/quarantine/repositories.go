@@ -1,56 +1,140 @@
 package quarantine
 
 import (
+	"context"
 	"errors"
-	"os"
+	"fmt"
 	"path"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"metier/internal/gitrepos"
 	"metier/sandbox"
 )
 
-// mostFolders is how many folders of a workspace are searched for repositories.
-const mostFolders = 200_000
+const (
+	// mostFolders is how many folders of a workspace are searched for repositories.
+	mostFolders = 200_000
+	// mostCreated is how many repositories that programs created are checked. The others are moved
+	// aside.
+	mostCreated = 1000
+	// mostRepositories is how many repositories programs can leave in a workspace, with the user's:
+	// each is protected from later programs, which takes time before each starts.
+	mostRepositories = 5000
+	// mostReported is how many repositories that were moved aside a result names.
+	mostReported = 20
+	// grace is how long repositories are searched and checked after the caller canceled.
+	grace = 10 * time.Second
+)
 
-// newRepositories checks the git repositories that programs created, among those found in a workspace.
-// Once the user adds one to the main repository, git also runs in it. It moves aside the .git of a
-// repository whose configuration could make git run a program, and returns the others. known are
-// repositories that programs did not create. hooks are folders of hooks. ofProgram reports whether a program created a path, or
-// is nil if all are from programs.
-func newRepositories(workspace string, found, known, hooks []string, ofProgram func(full string) (bool, error)) (kept []string, moved []sandbox.Quarantined, err error) {
-	found = slices.DeleteFunc(slices.Clone(found), func(p string) bool { return slices.Contains(known, p) })
-	if len(found) == 0 {
-		return nil, nil, nil
+// afterward returns a context for the checks after a program, which also take place if the caller
+// canceled.
+func afterward(ctx context.Context) (context.Context, func()) {
+	after, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
+	return after, func() { stop(); cancel() }
+}
+
+// created is a git repository that a program created.
+type created struct {
+	dir    string // slash path in the workspace
+	unsafe string // why git could run a program that it names, or ""
+}
+
+// check checks the git repositories that programs created, among those found in a workspace. Once the
+// user adds one to the main repository, git also runs in it. known are repositories that programs did
+// not create. hooks are folders of hooks. If ctx ends, the others count as unsafe.
+func check(ctx context.Context, workspace string, found, known, hooks []string) (out []created) {
+	ours := map[string]bool{}
+	for _, p := range known {
+		ours[p] = true
 	}
-	root, err := os.OpenRoot(workspace)
-	if err != nil {
-		return nil, nil, err
-	}
+	c := gitrepos.NewCheck(workspace, hooks...)
+	plain := 0
 	for _, p := range found {
-		full := filepath.Join(workspace, filepath.FromSlash(p))
-		why := gitrepos.Unsafe(full, workspace, hooks...)
-		is := true
-		if why != "" && ofProgram != nil {
-			var bad error
-			if is, bad = ofProgram(filepath.Join(full, ".git")); bad != nil {
-				err = errors.Join(err, bad)
-				continue
-			}
-		}
-		if why == "" || !is {
-			kept = append(kept, p)
+		if ours[p] {
 			continue
 		}
-		at := path.Join(p, ".git")
-		to, bad := moveAside(root, at)
-		if missing(bad) {
-			continue // another process was faster
+		r := created{dir: p}
+		switch full := filepath.Join(workspace, filepath.FromSlash(p)); {
+		case len(out) >= mostCreated:
+			r.unsafe = fmt.Sprintf("it was not checked, because programs created more than %d", mostCreated)
+		case len(known)+plain >= mostRepositories:
+			r.unsafe = fmt.Sprintf("it was not checked, because the workspace has more than %d", mostRepositories)
+		default:
+			var err error
+			if r.unsafe, err = c.Unsafe(ctx, full); err != nil {
+				r.unsafe = "it was not checked, because metier was interrupted"
+			}
 		}
-		if err = errors.Join(err, bad); bad == nil {
-			moved = append(moved, sandbox.Quarantined{Path: at, To: to, Unsafe: why})
+		if r.unsafe == "" {
+			plain++
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// isolate moves aside the .git of each unsafe repository, and the HEAD of a bare one, so that git does
+// not run in it. It returns the repositories that stay. ofProgram reports whether a program created a
+// path, or is nil if all are from programs. It names the first few of those that it moved, and of those
+// that the user created: the last one counts the others.
+func isolate(workspace string, all []created, ofProgram func(full string) (bool, error)) (kept []string, moved, ofUser []sandbox.Quarantined, err error) {
+	if !slices.ContainsFunc(all, func(r created) bool { return r.unsafe != "" }) {
+		for _, r := range all {
+			kept = append(kept, r.dir)
+		}
+		return kept, nil, nil, nil
+	}
+	root, err := openRoot(workspace)
+	if missing(err) {
+		return nil, nil, nil, nil
+	} else if err != nil {
+		return nil, nil, nil, err
+	}
+	failed := 0
+	for _, r := range all {
+		if r.unsafe == "" {
+			kept = append(kept, r.dir)
+			continue
+		}
+		for _, name := range []string{".git", "HEAD"} { // a working tree can be bare too
+			at := path.Join(r.dir, name)
+			if name == "HEAD" && !gitrepos.IsBare(filepath.Join(workspace, filepath.FromSlash(r.dir))) {
+				continue
+			}
+			q := sandbox.Quarantined{Path: at, Unsafe: r.unsafe}
+			is, bad := true, error(nil)
+			if ofProgram != nil {
+				is, bad = ofProgram(filepath.Join(workspace, filepath.FromSlash(at)))
+			}
+			if bad == nil && is {
+				q.To, bad = moveAside(root, at)
+			}
+			switch {
+			case missing(bad): // another process was faster, or there is none
+			case bad != nil:
+				kept = append(kept, r.dir) // it is checked again
+				if failed++; failed <= mostReported {
+					err = errors.Join(err, bad)
+				}
+			case is:
+				moved = report(moved, q)
+			default:
+				kept, ofUser = append(kept, r.dir), report(ofUser, q)
+			}
 		}
 	}
-	return kept, moved, errors.Join(err, root.Close())
+	return kept, moved, ofUser, errors.Join(err, root.Close())
+}
+
+// report adds what happened to a repository to a list, whose last element counts those beyond the most
+// that are named.
+func report(list []sandbox.Quarantined, q sandbox.Quarantined) []sandbox.Quarantined {
+	if len(list) < mostReported {
+		return append(list, q)
+	}
+	list[len(list)-1].More++
+	return list
 }

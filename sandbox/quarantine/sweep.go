@@ -21,7 +21,7 @@ func (j *Journal) Sweep(ctx context.Context, here string) (moved []Moved, err er
 	if j == nil {
 		return nil, nil
 	}
-	repositories := j.search(ctx, here)
+	var left []*ended
 	err = j.each(ctx, func(file string, n noted, dead *lockfile.Lock) error {
 		info, err := os.Stat(file)
 		if err != nil {
@@ -34,9 +34,10 @@ func (j *Journal) Sweep(ctx context.Context, here string) (moved []Moved, err er
 			}
 			return os.Remove(file)
 		}
+		last := info.ModTime().Add(slack)
 		found, modesErr := restoreModes(at, n.Modes, func(p string) (bool, error) {
 			t, err := changed(p)
-			return dead == nil || t.Before(info.ModTime().Add(slack)), err
+			return dead == nil || t.Before(last), err
 		})
 		moved = append(moved, found...)
 		found, err = moveItems(at, n.Items, func(p string) (bool, error) {
@@ -44,51 +45,76 @@ func (j *Journal) Sweep(ctx context.Context, here string) (moved []Moved, err er
 				return true, nil
 			}
 			t, err := born(p)
-			return t.Before(info.ModTime().Add(slack)), err
+			return t.Before(last), err
 		})
 		moved, err = append(moved, found...), errors.Join(modesErr, err)
-		present, searched := repositories[file]
-		if dead != nil { // otherwise, its process checks them
-			_, unsafe, repoErr := newRepositories(at, present, n.Repositories, n.Hooks, func(p string) (bool, error) {
-				t, err := born(p)
-				return t.Before(info.ModTime().Add(slack)), err
-			})
-			for _, q := range unsafe {
-				moved = append(moved, Moved{Workspace: at, Quarantined: q})
-			}
-			err = errors.Join(err, repoErr)
+		if dead != nil { // otherwise, its process checks the repositories
+			left = append(left, &ended{noted: n, file: file, at: at, last: last, failed: err != nil})
 		}
 		if err != nil {
 			moved = append(moved, Moved{Workspace: at, Err: err})
 		}
-		if dead == nil || err != nil || !searched { // a process that was just killed is next
-			return nil
-		}
-		return os.Remove(file)
-	})
-	return moved, err
-}
-
-// search returns the git repositories in the workspaces of killed processes, by entry. It takes long
-// in a large workspace, so it does not hold the lock of the journal meanwhile. Errors occur again in
-// Sweep.
-func (j *Journal) search(ctx context.Context, here string) map[string][]string {
-	found, left := map[string][]string{}, map[string]string{}
-	_ = j.each(ctx, func(file string, n noted, dead *lockfile.Lock) error {
-		if dead == nil {
-			return nil
-		}
-		found[file] = nil
-		if at := n.at(here); at != "" && n.Repositories != nil {
-			left[file] = at
-		}
 		return nil
 	})
-	var f gitrepos.Finder
-	for file, at := range left {
-		found[file], _ = f.Find(at, mostFolders)
+	if len(left) == 0 {
+		return moved, err
 	}
-	return found
+	for _, e := range left { // this may take long, so it does not hold the lock
+		found, bad := e.repositories(ctx)
+		if ctx.Err() != nil { // the next command checks them
+			return moved, errors.Join(err, ctx.Err())
+		}
+		if moved = append(moved, found...); bad != nil {
+			e.failed, moved = true, append(moved, Moved{Workspace: e.at, Err: bad})
+		}
+	}
+	return moved, errors.Join(err, j.locked(ctx, func() (err error) {
+		for _, e := range left {
+			if e.failed {
+				continue
+			}
+			if bad := os.Remove(e.file); !errors.Is(bad, fs.ErrNotExist) { // another process may have been faster
+				err = errors.Join(err, bad)
+			}
+		}
+		return err
+	}))
+}
+
+// ended is the entry of a killed process.
+type ended struct {
+	noted
+	file   string
+	at     string    // where the workspace is
+	last   time.Time // until when a program may have been running
+	failed bool      // the entry stays
+}
+
+// repositories checks the git repositories that programs of a killed process created.
+func (e *ended) repositories(ctx context.Context) (out []Moved, err error) {
+	if e.Repositories == nil {
+		return nil, nil
+	}
+	var f gitrepos.Finder
+	found, whole := f.Find(ctx, e.at, mostFolders)
+	all := check(ctx, e.at, found, e.Repositories, e.Hooks)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	_, moved, ofUser, err := isolate(e.at, all, func(p string) (bool, error) {
+		t, err := born(p)
+		return t.Before(e.last), err
+	})
+	for _, q := range moved {
+		out = append(out, Moved{Workspace: e.at, Quarantined: q})
+	}
+	for _, q := range ofUser {
+		out = append(out, Moved{Workspace: e.at, Quarantined: q, Kept: true})
+	}
+	if !whole {
+		out = append(out, Moved{Workspace: e.at, Unsearched: true})
+	}
+	return out, err
 }
 
 // at returns where the workspace is now: its path, or here if it was moved there, or "" if unknown.
