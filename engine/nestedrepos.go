@@ -20,7 +20,7 @@ type repos struct {
 	finder gitrepos.Finder
 
 	mu         sync.Mutex
-	ofPrograms map[string]bool // folders of those that programs created, which programs may still change
+	ofPrograms map[string]string // ID, by folder, of those that programs created, which programs may still change
 }
 
 // quarantined returns a sandbox that protects paths which the given one cannot.
@@ -39,7 +39,8 @@ func (r *repos) find(workspace string, most int) (dirs []string, whole bool) {
 	defer r.mu.Unlock()
 	dirs = []string{}
 	for _, p := range found {
-		if !r.ofPrograms[filepath.Join(workspace, filepath.FromSlash(p))] {
+		dir := filepath.Join(workspace, filepath.FromSlash(p))
+		if id, is := r.ofPrograms[dir]; !is || id != quarantine.RepositoryID(dir) { // the user may have made another one
 			dirs = append(dirs, p)
 		}
 	}
@@ -52,8 +53,9 @@ func (r *repos) created(workspace string, dirs []string) {
 	defer r.mu.Unlock()
 	for _, p := range dirs {
 		if r.ofPrograms == nil {
-			r.ofPrograms = map[string]bool{}
+			r.ofPrograms = map[string]string{}
 		}
-		r.ofPrograms[filepath.Join(workspace, filepath.FromSlash(p))] = true
+		dir := filepath.Join(workspace, filepath.FromSlash(p))
+		r.ofPrograms[dir] = quarantine.RepositoryID(dir)
 	}
 }

@@ -1,6 +1,7 @@
 package quarantine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,10 @@ func afterward(ctx context.Context) (context.Context, func()) {
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
 	return after, func() { stop(); cancel() }
 }
+
+// RepositoryID identifies the git repository in a folder, also among those that were there before. It
+// is "" on systems without a backend.
+func RepositoryID(dir string) string { return cmp.Or(node(filepath.Join(dir, ".git")), node(dir)) }
 
 // created is a git repository that a program created.
 type created struct {
