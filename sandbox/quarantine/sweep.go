@@ -68,8 +68,13 @@ func (j *Journal) Sweep(ctx context.Context, here string) (moved []Moved, err er
 			e.failed, moved = true, append(moved, Moved{Workspace: e.at, Err: bad})
 		}
 	}
-	return moved, errors.Join(err, j.locked(ctx, func() (err error) {
-		for _, e := range left {
+	return moved, errors.Join(err, j.forget(ctx, left))
+}
+
+// forget removes the entries of killed processes.
+func (j *Journal) forget(ctx context.Context, list []*ended) error {
+	return j.locked(ctx, func() (err error) {
+		for _, e := range list {
 			if e.failed {
 				continue
 			}
@@ -78,7 +83,7 @@ func (j *Journal) Sweep(ctx context.Context, here string) (moved []Moved, err er
 			}
 		}
 		return err
-	}))
+	})
 }
 
 // ended is the entry of a killed process.
