@@ -127,6 +127,24 @@ func TestUnsafe_LimitsTheFilesOfAllRepositories(t *testing.T) {
 	}
 }
 
+func TestUnsafe_LimitsTheConfigurationsOfAllRepositories(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, map[string]string{".git/config": strings.Repeat("[user]\n", 2<<10)})
+	c, n := gitrepos.NewCheck(dir), 0
+	for ; n < 1000; n++ {
+		if why, err := c.Unsafe(t.Context(), dir); err != nil || why != "" {
+			if diff := cmp.Diff("its config cannot be read", why); diff != "" || err != nil {
+				t.Errorf("%v:\n%s", err, diff)
+			}
+			break
+		}
+	}
+	if diff := cmp.Diff((4<<20)/(7*2<<10), n); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestUnsafe_EndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -34,20 +34,22 @@ type Check struct {
 	root    string
 	hooks   []string
 	entries int   // that may still be read, with a part of their paths
-	bytes   int64 // of indexes that may still be read
+	indexes int64 // bytes of indexes that may still be read
+	configs int64 // bytes of configurations and rebases that may still be read
 }
 
 // Limits of a Check.
 const (
 	mostEntriesOfGit = 200_000
-	mostBytesOfGit   = 256 << 20
-	mostPlainConfig  = 16 << 10 // bytes of a configuration; Git writes much smaller ones
+	mostPlainIndexes = 128 << 20
+	mostPlainConfigs = 4 << 20
+	mostPlainConfig  = 16 << 10 // of one configuration; Git writes much smaller ones
 )
 
 // NewCheck returns a Check of the repositories below root. hooks are other folders, relative to each
 // repository, in which git looks for hooks.
 func NewCheck(root string, hooks ...string) *Check {
-	return &Check{root, hooks, mostEntriesOfGit, mostBytesOfGit}
+	return &Check{root, hooks, mostEntriesOfGit, mostPlainIndexes, mostPlainConfigs}
 }
 
 // Unsafe returns why git could run a program that the repository in a folder names, such as "it sets
@@ -174,19 +176,22 @@ func unsafeCommon(git, in string) string {
 
 // unsafeFolder checks the configuration, the index, and the hooks in a git folder.
 func (c *Check) unsafeFolder(git string, indexes []string) string {
-	if b, err := ReadFile(filepath.Join(git, "rebase-merge", "git-rebase-todo"), mostConfig); err == nil && runs.Match(b) {
+	b, err := ReadFile(filepath.Join(git, "rebase-merge", "git-rebase-todo"), min(mostConfig, c.configs))
+	if err == nil && runs.Match(b) {
 		return "its rebase runs a command"
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "its rebase cannot be read"
 	}
+	c.configs -= int64(len(b))
 	for _, name := range []string{"config", "config.worktree"} {
-		b, err := ReadFile(filepath.Join(git, name), mostPlainConfig)
+		b, err := ReadFile(filepath.Join(git, name), min(mostPlainConfig, c.configs))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return "its " + name + " cannot be read"
 		}
+		c.configs -= int64(len(b))
 		names, ok := gitconfig.Names(string(b))
 		if !ok {
 			return "its " + name + " is not as git writes it"
@@ -197,7 +202,10 @@ func (c *Check) unsafeFolder(git string, indexes []string) string {
 			}
 		}
 		for name, value := range gitconfig.Variables(string(b)) {
-			if why := unsafeWorktree(git, value); name == "core.worktree" && why != "" {
+			if name != "core.worktree" {
+				continue
+			}
+			if why := unsafeWorktree(git, value); why != "" {
 				return why
 			}
 		}
@@ -211,14 +219,14 @@ func (c *Check) unsafeFolder(git string, indexes []string) string {
 // unsafeIndexes checks the index of a git folder.
 func (c *Check) unsafeIndexes(git string, files []string) string {
 	for _, name := range files {
-		b, err := ReadFile(filepath.Join(git, name), min(mostIndex, c.bytes))
+		b, err := ReadFile(filepath.Join(git, name), c.indexes)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return "its " + name + " cannot be read"
 		}
-		c.bytes -= int64(len(b))
+		c.indexes -= int64(len(b))
 		if why := unsafeIndex(name, b, hashSize(git)); why != "" {
 			return why
 		}
