@@ -31,7 +31,7 @@ type layer struct {
 var layers = []layer{
 	{"leaf", 0, []string{"internal/"}, "a leaf knows nothing of metier, so that anything may stand on it"},
 	{"builtin", 0, []string{"skills"}, "embedded skills are data"},
-	{"base", 10, []string{"skillmd", "skillmd/", "policy", "record", "model", "sandbox", "sandbox/native/internal/plan", "sandbox/native/internal/filter"}, "each of these can be read, tested and used alone"},
+	{"base", 10, []string{"skillmd", "skillmd/", "policy", "record", "model", "sandbox", "sandbox/native/internal/plan", "sandbox/internal/filter"}, "each of these can be read, tested and used alone"},
 	{"words", 20, []string{"event", "registry", "settings"}, "they name what the layers above agree on"},
 	{"folders", 20, []string{"skillmd/folder"}, "what is in a folder of a skill is checked without settings, by both validators"},
 	{"step", 25, []string{"agent/step"}, "the step machine is data and rules; who drives it is above"},

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/net/bpf"
 
 	"metier/sandbox"
+	"metier/sandbox/internal/filter"
 	"metier/sandbox/native"
-	"metier/sandbox/native/internal/filter"
 	"metier/sandbox/native/internal/plan"
 	"metier/sandbox/quarantine"
 	"metier/sandbox/sandboxtest"

@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"metier/sandbox"
+	"metier/sandbox/internal/filter"
 	"metier/sandbox/internal/jobs"
 	"metier/sandbox/internal/output"
 	"metier/sandbox/internal/signals"
-	"metier/sandbox/native/internal/filter"
 	"metier/sandbox/native/internal/plan"
 )
 

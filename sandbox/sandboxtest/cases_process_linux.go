@@ -36,6 +36,7 @@ func processWays() []way {
 		{number: 91, name: "signals", by: "to the parent and the first process", do: (*cell).signals},
 		{number: 92, name: "rights by executing a file", by: "setuid", rootOnly: true, asUser: true, prepare: setuidBait, do: func(c *cell) { c.rises("/srv/setuid") }},
 		{number: 92, name: "rights by executing a file", by: "file capabilities", rootOnly: true, asUser: true, prepare: capabilityBait, do: func(c *cell) { c.rises("/srv/capable") }},
+		{number: 92, name: "rights by executing a file", by: "set-user-ID files left in the workspace", do: (*cell).leavesSetID},
 		{number: 97, name: "inherited descriptors", do: (*cell).inherited},
 		{number: 98, name: "descriptors sent over a socket", by: "from the workspace", do: (*cell).sent},
 		{number: 98, name: "descriptors sent over a socket", by: "from a path of the host", do: func(c *cell) {
@@ -196,6 +197,26 @@ func (c *cell) rises(dir string) {
 			c.broken("found no process of the attack while it holds")
 		}
 	})
+}
+
+// leavesSetID looks for files that give every user of the host the rights of their owner.
+func (c *cell) leavesSetID() {
+	dir := c.workspace()
+	j := c.attack("setid", sandbox.WorkspaceDir)
+	j.Workspace = &sandbox.Workspace{Host: dir, Writable: true}
+	c.run(j)
+	list, err := os.ReadDir(dir)
+	c.must(err)
+	for _, e := range list {
+		info, err := e.Info()
+		c.must(err)
+		if info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 {
+			c.harm("%s is %v", e.Name(), info.Mode())
+		}
+	}
+	if len(list) == 0 {
+		c.broken("the attack created no file")
+	}
 }
 
 // inherited leaves descriptors open, as a careless host does.

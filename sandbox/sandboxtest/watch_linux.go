@@ -117,7 +117,7 @@ func firstDifference(a, b string) string {
 // root, or namespaces.
 func (c *cell) changed(args ...string) {
 	before := map[int]view{}
-	c.hold(c.attack(args...),
+	r := c.hold(c.attack(args...),
 		func(pids []process) {
 			for _, p := range pids {
 				before[p.pid] = look(p.pid)
@@ -134,6 +134,9 @@ func (c *cell) changed(args ...string) {
 				c.harm("%s", s)
 			}
 		})
+	if c.ownKernel() && r.Exit == 0 { // no process of the host shows it
+		c.harm("the kernel of the sandbox allowed it")
+	}
 }
 
 // descriptors lists what the processes of a job have open: the kind of each, as

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,6 +31,7 @@ var _ = learn(map[string]func([]string) error{
 	"peek":     peek,
 	"handle":   handle,
 	"mknod":    holding(mknod),
+	"setid":    setid,
 	"sysctl":   sysctl,
 	"register": register,
 	"fds":      fds,
@@ -197,6 +200,52 @@ func show(f *os.File) error {
 	b, err := io.ReadAll(io.LimitReader(f, 1<<16))
 	fmt.Printf("%s\n", b)
 	return err
+}
+
+// setid tries every way to give a file the set-user-ID and set-group-ID bits: FOLDER.
+func setid(a []string) error {
+	const mode = 0o6755
+	flags := unix.O_WRONLY | unix.O_CREAT
+	unix.Umask(0)
+	file := func(name string) string { return filepath.Join(a[0], name) }
+	opened := func(fd int, err error) error {
+		if err == nil {
+			err = unix.Close(fd)
+		}
+		return err
+	}
+	changed := func(name string, change func(fd int, path string) error) error {
+		f, err := os.Create(file(name))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return change(int(f.Fd()), f.Name())
+	}
+	return errors.Join(
+		opened(unix.Open(file("open"), flags, mode)),
+		opened(unix.Openat2(unix.AT_FDCWD, file("openat2"), &unix.OpenHow{Flags: uint64(flags), Mode: mode})),
+		opened(unix.Creat(file("creat"), mode)),
+		unix.Mknod(file("mknod"), unix.S_IFREG|mode, 0),
+		unix.Mkdir(file("mkdir"), mode),
+		changed("chmod", func(_ int, path string) error { return unix.Chmod(path, mode) }),
+		changed("fchmod", func(fd int, _ string) error { return unix.Fchmod(fd, mode) }),
+		changed("fchmodat", func(_ int, path string) error { return unix.Fchmodat(unix.AT_FDCWD, path, mode, 0) }),
+		changed("fchmodat2", func(_ int, path string) error {
+			return unix.Fchmodat(unix.AT_FDCWD, path, mode, unix.AT_SYMLINK_NOFOLLOW)
+		}),
+		changed("chmod, with a high bit", func(_ int, path string) error {
+			at, err := unix.BytePtrFromString(path)
+			if err != nil {
+				return err
+			}
+			here := unix.AT_FDCWD
+			if _, _, e := unix.Syscall(unix.SYS_FCHMODAT, uintptr(here), uintptr(unsafe.Pointer(at)), 1<<32|mode); e != 0 {
+				return e
+			}
+			return nil
+		}),
+	)
 }
 
 func mknod(a []string) error {

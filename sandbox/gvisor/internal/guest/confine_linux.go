@@ -1,8 +1,12 @@
 package guest
 
 import (
+	"errors"
 	"runtime"
 	"syscall"
+	"unsafe"
+
+	"metier/sandbox/internal/filter"
 )
 
 // Constants that package syscall does not define.
@@ -24,8 +28,9 @@ func prctl(option, a, b uintptr) error {
 	return nil
 }
 
-// confine restricts the program to its user, its limits, and three descriptors. It stays on one
-// thread, because the restrictions apply to the thread that calls exec.
+// confine restricts the program to its user, its limits, three descriptors, and the system calls
+// that it needs. It stays on one thread, because the restrictions apply to the thread that calls
+// exec.
 func confine(p *Plan) {
 	runtime.LockOSThread()
 	if _, _, errno := syscall.RawSyscall(sysCloseRange, 3, 1<<31-1, cloexecRange); errno != 0 {
@@ -49,7 +54,25 @@ func confine(p *Plan) {
 	must("user", syscall.Setresuid(p.UID, p.UID, p.UID))
 	must("capabilities", capset())
 	must("no_new_privs", prctl(prSetNoNewPrivs, 1, 0))
+	must("filter", filtered())
 	if err := syscall.Chdir(p.Dir); err != nil {
 		refuse("working folder "+p.Dir, err)
 	}
+}
+
+// filtered filters this thread's system calls. gVisor's kernel would allow the program namespaces
+// with all capabilities, and passes file modes to the host unchanged.
+func filtered() error {
+	p, ok := filter.OwnKernel(runtime.GOARCH)
+	if !ok {
+		return errors.New("no table for " + runtime.GOARCH)
+	}
+	code := filter.Bytes(p)
+	prog := struct {
+		n      uint16
+		filter *byte
+	}{uint16(len(p)), &code[0]}
+	err := prctl(prSetSeccomp, filterMode, uintptr(unsafe.Pointer(&prog)))
+	runtime.KeepAlive(prog)
+	return err
 }

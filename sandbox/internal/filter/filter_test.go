@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"metier/sandbox/native/internal/filter"
+	"metier/sandbox/internal/filter"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -142,6 +143,44 @@ func TestTheTablesAreTheGoldenOnes(t *testing.T) {
 	for _, arch := range arches {
 		golden(t, arch, arch+".golden", program(t, arch))
 		golden(t, arch, arch+".starts.golden", starts(t, arch))
+		golden(t, arch, arch+".ownkernel.golden", ownKernel(t, arch))
+	}
+}
+
+func ownKernel(t *testing.T, arch string) []filter.Inst {
+	t.Helper()
+	p, ok := filter.OwnKernel(arch)
+	if !ok {
+		t.Fatal("no filter for " + arch)
+	}
+	return p
+}
+
+// A kernel of the sandbox's own has no memory and no sockets of the host. Everything else that is
+// denied on the host is denied there too, with the same answer.
+func TestOwnKernel_AllowsOnlyMemoryAndSocketsMore(t *testing.T) {
+	t.Parallel()
+	ones := [6]uint64{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}
+	more := map[string][]uint32{
+		"amd64": {9, 29, 30, 31, 41, 53, 54, 64, 68, 240, 319, 447},
+		"arm64": {180, 186, 190, 194, 195, 196, 198, 199, 208, 222, 279, 447},
+	}
+	for _, arch := range arches {
+		var got []uint32
+		for nr := range uint32(1000) {
+			for _, args := range [][6]uint64{{}, ones, {3, 1, 7}} {
+				d := data{nr: nr, arch: audit[arch], args: args}
+				if interpret(t, program(t, arch), d) != interpret(t, ownKernel(t, arch), d) && !slices.Contains(got, nr) {
+					got = append(got, nr)
+				}
+			}
+		}
+		if diff := cmp.Diff(more[arch], got); diff != "" {
+			t.Errorf("%s: %s", arch, diff)
+		}
+	}
+	if _, ok := filter.OwnKernel("riscv64"); ok {
+		t.Error("got a filter for an architecture without a table")
 	}
 }
 

@@ -44,12 +44,16 @@ var (
 )
 
 // absent are calls that fail as if the kernel did not have them, which programs can handle. A
-// filter cannot see the arguments of clone3 and openat2. The others create memory that belongs to
-// no process, so monitoring processes would miss it. Shared memory without a file is denied for a
-// similar reason: its pages remain after a program unmaps them, as long as one page is mapped.
+// filter cannot see their arguments.
 var absent = []call{
 	{"clone3", 435, 435},
 	{"openat2", 437, 437},
+}
+
+// hostAbsent are also absent if the host's kernel runs the program. They create memory that belongs
+// to no process, so monitoring processes would miss it. Shared memory without a file is denied for a
+// similar reason: its pages remain after a program unmaps them, as long as one page is mapped.
+var hostAbsent = []call{
 	{"memfd_create", 319, 279},
 	{"memfd_secret", 447, 447},
 	{"shmget", 29, 194},

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"metier/sandbox/native/internal/filter"
+	"metier/sandbox/internal/filter"
 )
 
 // Compares the numbers of this machine's architecture with another list.

@@ -3,7 +3,8 @@
 // file, and tested by interpreting it.
 //
 // The filter denies calls that bypass namespaces and Landlock, and all calls newer than those it
-// knows. It is the third line of defense, not the first.
+// knows. It is the third line of defense, not the first. A sandbox with its own kernel takes the
+// part that does not depend on the host's kernel.
 package filter
 
 import (
@@ -99,16 +100,17 @@ func denyAny(i int, values []uint32) []Inst {
 	return append(check, Inst{Return, 0, 0, NotPermitted})
 }
 
-// arguments are the calls filtered by their arguments. All values are compared as 32 bits, like in
-// the kernel. A 64-bit comparison could be bypassed by setting a high bit.
-var arguments = []struct {
+// argument is a call filtered by its arguments.
+type argument struct {
 	call  call
 	check []Inst
-}{
+}
+
+// arguments are the calls filtered by their arguments. All values are compared as 32 bits, like in
+// the kernel. A 64-bit comparison could be bypassed by setting a high bit.
+var arguments = []argument{
 	{clone, deny(0, newNamespaces)},
 	{ioctl, denyAny(1, requests)},
-	{socket, families},
-	{socketpair, connected},
 	// A set-uid file in a workspace would let everyone on the host run it as the workspace's owner.
 	{chmod, deny(1, setIDs)},
 	{fchmod, deny(1, setIDs)},
@@ -118,11 +120,18 @@ var arguments = []struct {
 	{mknod, deny(1, setIDs)},
 	{mknodat, deny(2, setIDs)},
 	{open, opens(1)},
-	{mmap, []Inst{{Load, 0, 0, Arg + 24}, {Any, 0, 2, anonymous}, {Any, 0, 1, shared}, {Return, 0, 0, NotPermitted}}},
-	{setsockopt, buffers},
 	{openat, opens(2)},
 	// A lease makes every other process that opens the file wait, also on the host.
 	{fcntl, []Inst{{Load, 0, 0, Arg + 8}, {Equal, 0, 1, setLease}, {Return, 0, 0, NotPermitted}}},
+}
+
+// hostArguments are also filtered if the host's kernel runs the program. A kernel of the sandbox's
+// own has no sockets of the host, and its memory is counted as a whole.
+var hostArguments = []argument{
+	{socket, families},
+	{socketpair, connected},
+	{mmap, []Inst{{Load, 0, 0, Arg + 24}, {Any, 0, 2, anonymous}, {Any, 0, 1, shared}, {Return, 0, 0, NotPermitted}}},
+	{setsockopt, buffers},
 }
 
 // families allows only socket families confined to the sandbox. A network namespace does not
@@ -147,10 +156,18 @@ func opens(i int) []Inst {
 
 // Program returns the filter for an architecture, or false if there is none. Without a filter,
 // nothing may run.
+func Program(arch string) ([]Inst, bool) {
+	return program(arch, slices.Concat(arguments, hostArguments), slices.Concat(absent, hostAbsent))
+}
+
+// OwnKernel is like Program, for programs in a sandbox that has its own kernel.
+func OwnKernel(arch string) ([]Inst, bool) { return program(arch, arguments, absent) }
+
+// program returns the filter with some of the tables.
 //
 // Calls are found by binary search: the kernel runs a new filter once for every call it knows, to
 // cache those that are always allowed. With a linear list, that would dominate the launch time.
-func Program(arch string) ([]Inst, bool) {
+func program(arch string, checked []argument, missing []call) ([]Inst, bool) {
 	token, ok := audit[arch]
 	if !ok {
 		return nil, false
@@ -159,7 +176,7 @@ func Program(arch string) ([]Inst, bool) {
 	if arch == "amd64" { // x32 has the same token but other numbers
 		p = append(p, Inst{AtLeast, 0, 1, 0x40000000}, Inst{Return, 0, 0, Kill})
 	}
-	return append(p, halve(spans(arch))...), true
+	return append(p, halve(spans(arch, checked, missing))...), true
 }
 
 // Starts returns a second filter for an architecture, for jobs whose programs are checked before they
@@ -183,14 +200,14 @@ type span struct {
 	act   []Inst
 }
 
-func spans(arch string) []span {
+func spans(arch string, checked []argument, missing []call) []span {
 	special := map[uint32][]Inst{newest + 1: {{Return, 0, 0, NotThere}}}
-	for _, a := range arguments {
+	for _, a := range checked {
 		if nr := a.call.nr(arch); nr != none {
 			special[uint32(nr)] = append(slices.Clone(a.check), Inst{Return, 0, 0, Allow})
 		}
 	}
-	for answer, calls := range map[uint32][]call{NotThere: absent, NotPermitted: forbidden, NotSupported: attributes} {
+	for answer, calls := range map[uint32][]call{NotThere: missing, NotPermitted: forbidden, NotSupported: attributes} {
 		for _, c := range calls {
 			if nr := c.nr(arch); nr != none {
 				special[uint32(nr)] = []Inst{{Return, 0, 0, answer}}
