@@ -33,7 +33,10 @@ func processWays() []way {
 			c.prints("/sys/kernel/notes", "/sys/kernel/profiling", "/sys/kernel/uevent_seqnum", "/sys/kernel/mm/transparent_hugepage/enabled")
 		}},
 		{number: 91, name: "signals", by: "kill the victim and all processes", do: (*cell).kills},
-		{number: 91, name: "signals", by: "to the parent and the first process", do: (*cell).signals},
+		{number: 91, name: "signals", by: "to the parent and the first process", do: func(c *cell) { c.signals(nil, itoa(os.Getpid())) }},
+		{number: 91, name: "signals", by: "to the parent and the first process, from a workspace", do: func(c *cell) {
+			c.signals(&sandbox.Workspace{Host: c.workspace(), Writable: true})
+		}},
 		{number: 92, name: "rights by executing a file", by: "setuid", rootOnly: true, asUser: true, prepare: setuidBait, do: func(c *cell) { c.rises("/srv/setuid") }},
 		{number: 92, name: "rights by executing a file", by: "file capabilities", rootOnly: true, asUser: true, prepare: capabilityBait, do: func(c *cell) { c.rises("/srv/capable") }},
 		{number: 92, name: "rights by executing a file", by: "set-user-ID files left in the workspace", do: (*cell).leavesSetID},
@@ -123,11 +126,16 @@ func (c *cell) kills() {
 }
 
 // signals listens for a signal that does not end a process that handles it. The
-// judge, or its parent, is both the attack's parent and the first process.
-func (c *cell) signals() {
+// judge, or its parent, is both the attack's parent and the first process. A
+// backend may give the program other IDs if it has a workspace.
+func (c *cell) signals(w *sandbox.Workspace, pids ...string) {
 	got := make(chan os.Signal, 8)
 	signal.Notify(got, syscall.SIGUSR1, syscall.SIGUSR2)
-	c.run(c.attack("kill", itoa(int(syscall.SIGUSR1)), itoa(os.Getpid())))
+	j := c.attack(append([]string{"kill", itoa(int(syscall.SIGUSR1))}, pids...)...)
+	j.Workspace = w
+	if r := c.run(j); c.ownKernel() && r.Exit == 0 {
+		c.harm("the first process received a signal")
+	}
 	c.must(syscall.Kill(os.Getpid(), syscall.SIGUSR2)) // signals sent earlier arrive earlier
 	for s := range got {
 		if s == syscall.SIGUSR2 {

@@ -2,8 +2,10 @@ package guest
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -38,6 +40,18 @@ func build(p *Plan) {
 	must("cgroup", os.WriteFile(group+"/cgroup.subtree_control", []byte("+pids"), 0))
 	must("cgroup", os.Mkdir(path.Dir(join), 0o700))
 	must("cgroup", os.WriteFile(path.Dir(join)+"/pids.max", fmt.Append(nil, p.Processes), 0))
+	must("cgroup", give(group, p.Owner))
+}
+
+// give changes the owner of everything in a folder. The program may have the ID of the process that
+// created it, and could lift its limits if it ever saw the files.
+func give(dir string, owner int) error {
+	return filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(name, owner, -1)
+	})
 }
 
 // stage writes a tree. Its files are owned by an ID that the program cannot assume.

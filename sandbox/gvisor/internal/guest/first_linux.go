@@ -70,6 +70,8 @@ func first() {
 	// The program waits for its plan, so the limits apply before it does anything.
 	must("cgroup", os.WriteFile(join, []byte(strconv.Itoa(pid)), 0))
 	must("cgroup", syscall.Mount("none", hide, "tmpfs", syscall.MS_RDONLY, "mode=000,size=4096"))
+	// A process with the program's ID could be signalled, stopped, and limited by it.
+	must("user", syscall.Setresuid(p.Owner, p.Owner, p.Owner))
 	say(Answer{Ready: true})
 	told()
 	go func() {

@@ -43,7 +43,7 @@ type Plan struct {
 	Search    []string // folders to search for Argv[0] if it has no slash
 	Dir       string
 	UID, GID  int
-	Owner     int // of staged files: never UID
+	Owner     int // of staged files, the cgroup, and the first process: never UID
 	Trees     []Tree
 	Guards    []Guard // paths below /workspace, sorted
 	Writable  bool    // whether the workspace is
