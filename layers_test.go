@@ -85,7 +85,7 @@ var homes = []struct{ module, pkgs, why string }{
 	{"github.com/modelcontextprotocol/go-sdk", "mcp/server mcp/host", "one protocol library, behind what we serve and what we call"},
 	{"github.com/gofrs/flock", "internal/lockfile", "one writer at a time means the same for a run folder and for a state file"},
 	{"github.com/coder/websocket", "browser browser/page", "only a browser is spoken to by WebSocket"},
-	{"golang.org/x/sys", "internal/confine internal/peeruser internal/typeahead sandbox/native sandbox/quarantine sandbox/unconfined sandbox/internal/signals", "system calls are behind few doors: files, who connects, what was typed, and what programs run in"},
+	{"golang.org/x/sys", "internal/confine internal/peeruser internal/typeahead sandbox/native sandbox/gvisor sandbox/quarantine sandbox/unconfined sandbox/internal/signals", "system calls are behind few doors: files, who connects, what was typed, and what programs run in"},
 	{"github.com/fsnotify/fsnotify", "sandbox/quarantine", "only paths that no mount can protect are watched"},
 	{"mvdan.cc/sh/v3", "internal/shell", "what a shell text does is read in one place, and what is not understood matches no rule"},
 	{"github.com/pelletier/go-toml/v2", "mcp/install", "a client's file is read as the client reads it"},

@@ -20,7 +20,7 @@ func TestWithstandsAttacks(t *testing.T) {
 		testenv.Skip(t, "needs gVisor's runsc, run make runsc: "+err.Error())
 	}
 	sandboxtest.Run(t, func(t *testing.T) sandbox.Sandbox {
-		s, err := gvisor.New(gvisor.Options{Path: "/cell/runsc"})
+		s, err := gvisor.New(gvisor.Options{Path: "/cell/runsc", Visible: []string{sandboxtest.Visible}})
 		if err != nil {
 			t.Fatal(err)
 		}

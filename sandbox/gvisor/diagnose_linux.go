@@ -39,10 +39,7 @@ func diagnose(complaint string) *sandbox.Unavailable {
 // try starts this program in new namespaces, either to check what it can do there or only to create
 // them. It returns the output.
 func try(flags uintptr, args ...string) (string, error) {
-	// Try without IDs first: if a clone with IDs fails, package syscall leaks two descriptors (the
-	// pipe for the IDs).
-	none := &os.ProcAttr{Sys: &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | flags}}
-	if _, err := os.StartProcess("/proc/self/exe/none", []string{"none"}, none); !errors.Is(err, syscall.ENOTDIR) {
+	if err := creates(flags); err != nil {
 		return "", err
 	}
 	cmd := exec.Command("/proc/self/exe", args...)
@@ -53,4 +50,15 @@ func try(flags uintptr, args ...string) (string, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | flags, UidMappings: one, GidMappings: group, Credential: &syscall.Credential{NoSetGroups: true}}
 	out, err := cmd.Output()
 	return string(out), err
+}
+
+// creates reports why this process cannot create a user namespace with others in it. If a clone with
+// IDs fails, package syscall leaks two descriptors (the pipe for the IDs), so this must be tried
+// before.
+func creates(flags uintptr) error {
+	none := &os.ProcAttr{Sys: &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | flags}}
+	if _, err := os.StartProcess("/proc/self/exe/none", []string{"none"}, none); !errors.Is(err, syscall.ENOTDIR) {
+		return err
+	}
+	return nil
 }

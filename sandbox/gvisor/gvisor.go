@@ -39,6 +39,9 @@ const (
 	NoteMemory = "memory-best-effort"
 	// NoteRootless means that runsc runs as the current user, not as root.
 	NoteRootless = "rootless"
+	// NoteOwner means that the program has the IDs of the workspace's owner, because the host cannot
+	// map them to an unused ID. It can read what only the owner may read.
+	NoteOwner = "workspace-owner"
 )
 
 // Options select runsc and adapt it to the host.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -60,10 +59,8 @@ func (r *running) launch(s *Sandbox) (<-chan error, error) {
 	r.cmd.WaitDelay = settle
 	started, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
-		// The parent-death signal is sent when this thread ends.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := r.cmd.Start()
+		// The thread's mounts are the sandbox's. When it ends, the parent-death signal is sent.
+		err := r.work.thread.do(r.cmd.Start)
 		started <- err
 		if err == nil {
 			ended <- r.cmd.Wait()

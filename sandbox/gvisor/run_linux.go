@@ -66,10 +66,11 @@ func (s *Sandbox) run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	if info, err := os.Stat(s.o.Path); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 		return sandbox.Result{}, unavailable("runsc", s.o.Path+" is not a program", err)
 	}
-	w, err := prepare(j.Workspace)
+	w, err := s.prepare(j.Workspace)
 	if err != nil {
 		return sandbox.Result{}, short(err)
 	}
+	defer w.thread.close()
 	b, err := s.newBundle(j, w)
 	if err != nil {
 		return sandbox.Result{}, err
@@ -130,7 +131,7 @@ func (r *running) run(ctx context.Context, s *Sandbox) (sandbox.Result, error) {
 		_ = r.kernel.Release() // only a descriptor
 	}
 	result := sandbox.Result{Exit: -1, Stdout: out.Kept, Stderr: errs.Kept, StdoutTruncated: out.Truncated(), StderrTruncated: errs.Truncated(),
-		Backend: Backend, Level: sandbox.L3, Wall: time.Since(begin), Notes: []string{NoteMemory}}
+		Backend: Backend, Level: sandbox.L3, Wall: time.Since(begin), Notes: append([]string{NoteMemory}, r.work.notes...)}
 	if os.Geteuid() != 0 {
 		result.Notes = append(result.Notes, NoteRootless)
 	}

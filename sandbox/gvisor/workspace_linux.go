@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path"
 	"path/filepath"
@@ -19,35 +20,54 @@ import (
 type work struct {
 	uid, gid int // in the sandbox
 	guards   []guest.Guard
+	thread   *thread // starts runsc
+	notes    []string
 }
 
 // prepare chooses the program's IDs and lists what it cannot change. If metier is root, the program
-// runs as the workspace's owner; otherwise as the current user, whom runsc shows as 0. Without a
-// workspace it runs as an unprivileged ID.
-func prepare(ws *sandbox.Workspace) (*work, error) {
-	w := &work{uid: 1000, gid: 1000}
+// runs as an unused ID to which the workspace's owner is mapped, or if the host cannot map it, as
+// the owner; otherwise as the current user, whom runsc shows as 0. Without a workspace it runs as an
+// unprivileged ID.
+func (s *Sandbox) prepare(ws *sandbox.Workspace) (*work, error) {
+	w := &work{uid: 1000, gid: 1000, thread: newThread()}
+	if err := w.use(ws, s.o.Log); err != nil {
+		w.thread.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *work) use(ws *sandbox.Workspace, log *slog.Logger) error {
 	if ws == nil {
-		return w, nil
+		return nil
 	}
 	info, err := os.Lstat(ws.Host)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the workspace: %w", err)
+		return fmt.Errorf("the workspace: %w", err)
 	case !info.IsDir():
-		return nil, fmt.Errorf("the workspace %s is not a folder", ws.Host)
+		return fmt.Errorf("the workspace %s is not a folder", ws.Host)
 	}
 	if real, err := filepath.EvalSymlinks(ws.Host); err != nil || real != ws.Host {
-		return nil, fmt.Errorf("the path of the workspace %s has links in it; it is %s", ws.Host, real)
+		return fmt.Errorf("the path of the workspace %s has links in it; it is %s", ws.Host, real)
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return nil, fmt.Errorf("the workspace %s has no owner", ws.Host)
+		return fmt.Errorf("the workspace %s has no owner", ws.Host)
 	}
 	w.uid, w.gid = 0, 0
 	if os.Geteuid() == 0 {
-		w.uid, w.gid = int(st.Uid), int(st.Gid)
+		w.uid, w.gid = unused, unused
+		err := short(w.thread.do(func() error { return remap(ws.Host, int(st.Uid), int(st.Gid)) }))
+		if errors.As(err, new(*sandbox.Unavailable)) {
+			return err
+		}
+		if err != nil {
+			log.Debug("the owner of the workspace cannot be mapped", "workspace", ws.Host, "error", err)
+			w.uid, w.gid, w.notes = int(st.Uid), int(st.Gid), []string{NoteOwner}
+		}
 	}
-	return w, w.guard(ws)
+	return w.guard(ws)
 }
 
 // guard lists the protected paths that exist. A hidden path hides everything below it.

@@ -25,7 +25,7 @@ func TestWithstandsAttacks(t *testing.T) {
 		program = append(program, bpf.RawInstruction{Op: i.Code, Jt: i.Jt, Jf: i.Jf, K: i.K})
 	}
 	sandboxtest.Run(t, func(t *testing.T) sandbox.Sandbox {
-		s, err := native.New(nil)
+		s, err := native.New(&native.Options{Visible: []string{sandboxtest.Visible}})
 		if err != nil {
 			t.Fatal(err)
 		}

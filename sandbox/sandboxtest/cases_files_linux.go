@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"metier/sandbox"
 )
 
@@ -18,6 +20,7 @@ func fileWays() []way {
 		{number: 85, name: read, by: "credentials by their paths", do: func(c *cell) { c.run(c.attack(append([]string{"cat"}, guarded...)...)) }},
 		{number: 85, name: read, by: "everything that can be opened", do: func(c *cell) { c.run(c.attack("scan", secretMark)) }},
 		{number: 85, name: read, by: "files of another job", do: (*cell).otherJob},
+		{number: 85, name: read, by: "files of root in a visible folder", rootOnly: true, prepare: visibleBait, do: (*cell).visible},
 		{number: 85, name: read, by: "hidden files of the workspace", do: (*cell).hidden},
 		{number: 85, name: read, by: "hidden files of a moved folder", do: (*cell).hiddenMoved},
 		{number: 86, name: write, by: "the tree of the skill", do: (*cell).writeTree},
@@ -50,6 +53,37 @@ func (c *cell) otherJob() {
 	})
 	if r, err := c.box.Run(context.Background(), j); err != nil || !bytes.Contains(r.Stdout, []byte("HOLD")) {
 		c.broken("the other job: %+v, %v", r, err)
+	}
+}
+
+// visibleBait puts a secret into a visible folder that only root may read.
+func visibleBait(s *spec) error {
+	s.Token = secretMark + "visible-9c8b7a6d5e4f"
+	if err := os.MkdirAll(Visible, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(Visible+"/closed", []byte(s.Token), 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile(Visible+"/open", []byte("seen"), 0o644)
+}
+
+// visible reads it from a workspace of root, whose files the program may have to own. What it
+// creates there must belong to root.
+func (c *cell) visible() {
+	c.bait.secrets["a visible folder"] = c.spec.Token
+	dir := c.workspace()
+	j := c.attack("cat", Visible+"/closed", Visible+"/open")
+	j.Workspace = &sandbox.Workspace{Host: dir, Writable: true}
+	if r := c.run(j); !bytes.Contains(r.Stdout, []byte("seen")) {
+		c.broken("the visible folder is missing: %q", short(r.Stderr))
+	}
+	j = c.attack("write", "/workspace/made")
+	j.Workspace = &sandbox.Workspace{Host: dir, Writable: true}
+	c.run(j)
+	var st unix.Stat_t
+	if err := unix.Lstat(dir+"/made", &st); err != nil || st.Uid != 0 || st.Gid != 0 {
+		c.broken("a file of the program belongs to %d:%d, %v", st.Uid, st.Gid, err)
 	}
 }
 

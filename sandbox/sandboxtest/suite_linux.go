@@ -33,6 +33,9 @@ type Options struct {
 	Keeps string
 }
 
+// Visible is a folder of some cells that the backend must show to programs.
+const Visible = "/srv/visible"
+
 // ownKernel reports whether the backend has its own kernel: its programs are not processes of the
 // host, and starting one is slow.
 func (o Options) ownKernel() bool { return o.Filter == nil }

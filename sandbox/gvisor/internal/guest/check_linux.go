@@ -12,6 +12,9 @@ import (
 // host, and prints the first failure. runsc itself reports little when it cannot start.
 const Check = "metier-gvisor-check"
 
+// Hold is the argv[0] of a process that keeps its namespaces until its standard input ends.
+const Hold = "metier-gvisor-hold"
+
 const (
 	prSetSeccomp = 22
 	filterMode   = 2

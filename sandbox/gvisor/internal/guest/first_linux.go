@@ -13,6 +13,9 @@ func init() {
 	case len(os.Args) == 2 && os.Args[0] == Check:
 		os.Exit(0)
 	case len(os.Args) != 1:
+	case os.Args[0] == Hold:
+		_, _ = os.Stdin.Read(make([]byte, 1)) // until the owner closes it
+		os.Exit(0)
 	case os.Args[0] == Check:
 		check()
 	case os.Args[0] == First && os.Getpid() == 1:
