@@ -1,10 +1,16 @@
 package gvisor
 
 import (
+	"log/slog"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"metier/sandbox"
 )
 
 func TestExchanged_MapsEveryIDOnce(t *testing.T) {
@@ -21,5 +27,40 @@ func TestExchanged_MapsEveryIDOnce(t *testing.T) {
 		if diff := cmp.Diff(want, exchanged(id)); diff != "" {
 			t.Errorf("%d: %s", id, diff)
 		}
+	}
+}
+
+// ramfs cannot map IDs. An ordinary user does not need to map any.
+func TestUse_ReportsThatOwnerCannotBeMapped(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &work{thread: newThread()}
+	defer w.thread.close()
+	var want []string
+	if os.Geteuid() == 0 {
+		want = []string{NoteOwner}
+		if err := w.thread.do(func() error {
+			if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+				return err
+			}
+			if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+				return err
+			}
+			return unix.Mount("none", dir, "ramfs", 0, "")
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.use(&sandbox.Workspace{Host: dir}, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, w.notes); diff != "" {
+		t.Error(diff)
+	}
+	if w.uid != 0 {
+		t.Errorf("got the ID %d, want that of the owner", w.uid)
 	}
 }
