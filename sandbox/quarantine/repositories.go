@@ -70,7 +70,7 @@ func check(ctx context.Context, workspace string, found, known, hooks []string) 
 		default:
 			var err error
 			if r.unsafe, err = c.Unsafe(ctx, full); err != nil {
-				r.unsafe = "it was not checked, because metier was interrupted"
+				r.unsafe = "it was not checked, because the command was interrupted"
 			}
 		}
 		if r.unsafe == "" {
