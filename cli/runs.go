@@ -51,17 +51,18 @@ func (a *app) findRun(p runPlace, what string) (root, id string, err error) {
 
 // findAgent resolves the user's reference to the run of an agent, for commands that continue it.
 func (a *app) findAgent(ctx context.Context, p runPlace, what string) (root, id string, err error) {
-	return a.findNoted(p, what, func(root, what string) (string, string, error) { return run.FindAgent(ctx, root, what) })
+	return a.findNoted(ctx, p, what, run.FindAgent)
 }
 
 // findWaiting resolves the user's reference to a run that may have an open question.
 func (a *app) findWaiting(ctx context.Context, p runPlace, what string) (root, id string, err error) {
-	return a.findNoted(p, what, func(root, what string) (string, string, error) { return run.FindWaiting(ctx, root, what) })
+	return a.findNoted(ctx, p, what, run.FindWaiting)
 }
 
 // findNoted is like findBy, and prints the run that latest is.
-func (a *app) findNoted(p runPlace, what string, find func(root, what string) (string, string, error)) (root, id string, err error) {
-	if root, id, err = a.findBy(p, what, find); err == nil {
+func (a *app) findNoted(ctx context.Context, p runPlace, what string, find func(context.Context, string, string, *run.Options) (string, string, error)) (root, id string, err error) {
+	known := func(root, what string) (string, string, error) { return find(ctx, root, what, a.engine().RunOptions()) }
+	if root, id, err = a.findBy(p, what, known); err == nil {
 		a.noteLatest(what, id)
 	}
 	return root, id, err

@@ -147,7 +147,7 @@ func yesNo(allow bool) string {
 
 // answer writes one answer into the record.
 func (a *app) answer(ctx context.Context, f answerFlags, what string, allow bool) error {
-	root, id, err := a.findNoted(f.runPlace, what, func(root, what string) (string, string, error) { return run.FindToAnswer(ctx, root, what) })
+	root, id, err := a.findNoted(ctx, f.runPlace, what, run.FindToAnswer)
 	if err != nil {
 		return err
 	}

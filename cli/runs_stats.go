@@ -23,15 +23,16 @@ func (a *app) runsStatsCommand() *cobra.Command {
 		Long: `Stats reads all records. For each skill, it counts how often its instructions were
 loaded, its files were read, and its scripts were run, and how often each of these
 failed. It also shows the number of runs and the last use. A use is a load, a
-read, or a script that ran. Records that cannot be read are listed but not
-counted. The value of --since is a day (2026-01-31), a time (2026-01-31T15:04:05Z),
+read, or a script that ran. Records that cannot be read, lost entries, or were
+changed are listed but not counted, and neither are entries that no recorded head
+covers. The value of --since is a day (2026-01-31), a time (2026-01-31T15:04:05Z),
 or a duration before now (90m, 12h, 30d).`,
 		Example: "  metier runs stats\n  metier runs stats --since 30d\n  metier runs stats --skill greet --json", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if limit < 0 {
 				return wrong("usage", "use 0 for the default limit", "--limit cannot be negative")
 			}
-			o := run.StatsOptions{Skill: skill, Limit: limit}
+			o := run.StatsOptions{Skill: skill, Limit: limit, Options: a.engine().RunOptions()}
 			if since != "" {
 				var err error
 				if o.Since, err = moment(since, a.now()); err != nil {

@@ -139,8 +139,8 @@ func TestLatest_DoesNotPassOverADamagedRun(t *testing.T) {
 	t.Parallel()
 	find := map[string]func(root string) (string, string, error){
 		"Find":        func(root string) (string, string, error) { return run.Find(root, "latest") },
-		"FindAgent":   func(root string) (string, string, error) { return run.FindAgent(t.Context(), root, "latest") },
-		"FindWaiting": func(root string) (string, string, error) { return run.FindWaiting(t.Context(), root, "latest") },
+		"FindAgent":   func(root string) (string, string, error) { return run.FindAgent(t.Context(), root, "latest", nil) },
+		"FindWaiting": func(root string) (string, string, error) { return run.FindWaiting(t.Context(), root, "latest", nil) },
 	}
 	for _, tt := range []struct {
 		name, last string
@@ -186,7 +186,7 @@ func TestFindAgent_TakesTheRunThatChangedLast(t *testing.T) {
 	}
 	want := func(id string) {
 		t.Helper()
-		if _, got, err := run.FindAgent(t.Context(), root, "latest"); got != id || err != nil {
+		if _, got, err := run.FindAgent(t.Context(), root, "latest", nil); got != id || err != nil {
 			t.Errorf("latest is %q, want %q (%v)", got, id, err)
 		}
 	}
@@ -213,7 +213,7 @@ func TestFindWaiting_TakesTheNewestQuestion(t *testing.T) {
 	}
 	waiting("a", 5100*time.Millisecond)
 	waiting("b", 5*time.Second)
-	_, id, err := run.FindWaiting(t.Context(), root, "latest")
+	_, id, err := run.FindWaiting(t.Context(), root, "latest", nil)
 	if diff := cmp.Diff("a", id); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}

@@ -75,13 +75,36 @@ func ownHeads(paths ...string) error {
 // Known reports whether a run with this id ever existed: heads of its log are kept even if its
 // folder is gone. Without a StateDir it always reports false.
 func Known(root, id string, o *Options) bool {
-	f := &Folder{id: id, dir: filepath.Join(root, id), opt: o.orDefault()}
-	path, err := f.headsFile()
-	if err != nil || f.opt.StateDir == "" || CheckID(id) != nil {
+	path := headsOf(root, id, o)
+	if path == "" {
 		return false
 	}
 	info, err := os.Lstat(path)
 	return err == nil && info.Size() > 0
+}
+
+// newestHead returns the newest recorded head of a run, also if its log cannot be opened.
+func newestHead(root, id string, o *Options) (record.HeadLine, bool) {
+	path := headsOf(root, id, o)
+	if path == "" {
+		return record.HeadLine{}, false
+	}
+	heads, err := record.OpenHeads(path, &record.Options{ReadOnly: true})
+	if err != nil {
+		return record.HeadLine{}, false
+	}
+	defer heads.Close()
+	return heads.Newest(id)
+}
+
+// headsOf returns the path of the file of heads of a run, or "" if none are kept.
+func headsOf(root, id string, o *Options) string {
+	f := &Folder{id: id, dir: filepath.Join(root, id), opt: o.orDefault()}
+	path, err := f.headsFile()
+	if err != nil || f.opt.StateDir == "" || CheckID(id) != nil {
+		return ""
+	}
+	return path
 }
 
 // headsFile returns the path of the file of heads. It is that of the folder's name below Top, so a

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"metier"
+	"metier/event"
 	"metier/internal/jsonl"
 	"metier/record"
 )
@@ -18,8 +19,9 @@ import (
 // latest is what users write for a run instead of its ID. Which run it is depends on the command:
 // Find takes the run that started last, FindAgent the run of an agent that changed last, and
 // FindWaiting the run that asked last. Only the logs count, because any program can change the time
-// of a file. A run whose log cannot be read counts too, so that a damaged run is reported and an
-// older one does not take its place.
+// of a file. For commands that continue or answer a run, only the entries that a recorded head covers
+// count, and no artifact. A run whose log cannot be read or lost entries counts too, so that a
+// damaged run is reported and an older one does not take its place.
 const latest = "latest"
 
 // NewestFirst sorts runs by their start, as "latest" does: the first one is the run that [Find]
@@ -32,32 +34,32 @@ func NewestFirst(list []Summary) {
 
 // FindAgent is like [Find], except that "latest" is the run of an agent whose log has the newest
 // entry. It skips records of commands, such as `metier exec`, if there is a run of an agent.
-func FindAgent(ctx context.Context, root, what string) (string, string, error) {
+func FindAgent(ctx context.Context, root, what string, o *Options) (string, string, error) {
 	if what != latest {
 		return Find(root, what)
 	}
 	return findNewest(ctx, root, Find, func(id string) time.Time {
-		s, at := changed(ctx, root, id)
-		if s.Status == StatusOpen || s.Status == StatusEnded {
+		s := standingOf(ctx, root, id, o)
+		if s.status == StatusOpen || s.status == StatusEnded {
 			return time.Time{}
 		}
-		return at
+		return s.changed
 	})
 }
 
 // FindWaiting is like [FindAgent], except that "latest" is the run whose open question was asked
 // last, if a run has one. A run whose log cannot be read is taken if it may have asked later.
-func FindWaiting(ctx context.Context, root, what string) (string, string, error) {
+func FindWaiting(ctx context.Context, root, what string, o *Options) (string, string, error) {
 	if what != latest {
 		return Find(root, what)
 	}
-	otherwise := func(root, what string) (string, string, error) { return FindAgent(ctx, root, what) }
-	return findNewest(ctx, root, otherwise, func(id string) time.Time { return asked(ctx, root, id) })
+	otherwise := func(root, what string) (string, string, error) { return FindAgent(ctx, root, what, o) }
+	return findNewest(ctx, root, otherwise, func(id string) time.Time { return standingOf(ctx, root, id, o).asked })
 }
 
 // FindToAnswer is like [FindWaiting], but fails if several runs have an open question, or may have one
 // because their log cannot be read: an answer must not go to a question that the user has not read.
-func FindToAnswer(ctx context.Context, root, what string) (string, string, error) {
+func FindToAnswer(ctx context.Context, root, what string, o *Options) (string, string, error) {
 	if what != latest {
 		return Find(root, what)
 	}
@@ -71,14 +73,14 @@ func FindToAnswer(ctx context.Context, root, what string) (string, string, error
 		if err := ctx.Err(); err != nil {
 			return "", "", err
 		}
-		if times[id] = asked(ctx, root, id); !times[id].IsZero() {
+		if times[id] = standingOf(ctx, root, id, o).asked; !times[id].IsZero() {
 			waiting = append(waiting, id)
 		}
 	}
 	if len(waiting) > 1 {
 		return "", "", wrong(metier.Invalid, CodeAmbiguous, root, "write the ID of the run that you mean", "%d runs have an open question, or a log that cannot be read: %s", len(waiting), listed(waiting))
 	}
-	otherwise := func(root, what string) (string, string, error) { return FindAgent(ctx, root, what) }
+	otherwise := func(root, what string) (string, string, error) { return FindAgent(ctx, root, what, o) }
 	return findNewest(ctx, root, otherwise, func(id string) time.Time { return times[id] })
 }
 
@@ -107,49 +109,63 @@ func newestOf(ids []string, at func(id string) time.Time) string {
 	return best
 }
 
-// asked returns when a run's newest open question was asked, or the zero time if it has none.
-func asked(ctx context.Context, root, id string) (at time.Time) {
-	f, err := Look(root, id, nil)
-	if err != nil {
-		s := remains(root, id)
-		if Over(s.Status) {
-			return at
-		}
-		return moment(s.UpdatedAt)
-	}
-	defer f.Close()
-	if st, err := f.State(ctx); err != nil || len(st.Questions) == 0 {
-		return at
-	}
-	r, err := Show(ctx, f)
-	if err != nil {
-		return at
-	}
-	for _, q := range r.Questions {
-		if t := moment(q.AskedAt); t.After(at) {
-			at = t
-		}
-	}
-	return at
+// standing is what "latest" depends on.
+type standing struct {
+	status  string
+	changed time.Time // of the newest entry
+	asked   time.Time // of the newest open question; zero if there is none
 }
 
-// changed returns the state of the run in a folder, and the time of its newest entry.
-func changed(ctx context.Context, root, id string) (s State, at time.Time) {
-	f, err := Look(root, id, nil)
-	if err == nil {
-		defer f.Close()
-		s, err = f.State(ctx)
-	}
+// standingOf reads the log of a run up to the last entry that a recorded head covers.
+func standingOf(ctx context.Context, root, id string, o *Options) standing {
+	f, err := Look(root, id, o)
 	if err != nil {
-		s = remains(root, id)
-		return s, moment(s.UpdatedAt)
+		return unread(root, id, o)
 	}
-	for en, err := range f.log.Read(ctx, max(s.Seq, 1)) {
-		if err == nil {
-			at = en.At
+	defer f.Close()
+	if f.VerifyHead(ctx) != nil {
+		return unread(root, id, o)
+	}
+	h, err := recall(ctx, id, f.log)
+	if err != nil {
+		return unread(root, id, o)
+	}
+	s := State{Status: StatusOpen}
+	asked := map[[2]string]time.Time{}
+	for _, fact := range h.facts {
+		s.life(fact)
+		s.work(fact)
+		if e, is := fact.event.(event.ApprovalRequested); is {
+			asked[[2]string{e.Call, e.ID}] = fact.At
 		}
 	}
-	return s, at
+	out := standing{status: s.Status, changed: h.ended()}
+	for _, q := range s.Questions {
+		if t := asked[[2]string{q.Call, q.ID}]; t.After(out.asked) {
+			out.asked = t
+		}
+	}
+	return out
+}
+
+// unread returns the standing of a run whose log cannot be read or lost entries. It may have asked,
+// unless its newest recorded head is that of its end. Without recorded heads, the checkpoint counts.
+func unread(root, id string, o *Options) standing {
+	if l, known := newestHead(root, id, o); known {
+		switch l.Type {
+		case event.RunEnded{}.Type():
+			return standing{status: StatusFailed, changed: l.At}
+		case event.SessionEnded{}.Type():
+			return standing{status: StatusEnded, changed: l.At}
+		}
+		return standing{status: StatusRunning, changed: l.At, asked: l.At}
+	}
+	s := remains(root, id)
+	out := standing{status: s.Status, changed: moment(s.UpdatedAt)}
+	if !Over(s.Status) {
+		out.asked = out.changed
+	}
+	return out
 }
 
 // remains returns what is still known about a run whose log cannot be read: its checkpoint, if

@@ -46,7 +46,7 @@ type Stats struct {
 	Problems []Uncounted `json:"problems"`
 }
 
-// Uncounted is why a run was not counted.
+// Uncounted is why a run, or the end of its log, was not counted.
 type Uncounted struct {
 	Run    string `json:"run"`
 	Code   string `json:"code"`
@@ -58,6 +58,9 @@ type StatsOptions struct {
 	Skill string    // only the skill of this ID or name
 	Since time.Time // only what happened at or after it
 	Limit int       // most runs to read, the newest by ID; default 10,000
+	// Options are those of [Look]. With a StateDir, entries that no recorded head covers are not
+	// counted, nor are runs that lost entries.
+	Options *Options
 	// Progress, if set, is called after each run with the number of runs read and the total.
 	Progress func(done, all int)
 }
@@ -80,7 +83,8 @@ func Count(ctx context.Context, root string, o StatsOptions) (Stats, error) {
 		if err := ctx.Err(); err != nil {
 			return out, err
 		}
-		read, err := t.run(ctx, root, e.Name(), e.Name())
+		t.problem = nil
+		read, err := t.run(ctx, root, e.Name(), e.Name(), o.Options)
 		switch {
 		case ctx.Err() != nil:
 			return out, ctx.Err()
@@ -88,6 +92,9 @@ func Count(ctx context.Context, root string, o StatsOptions) (Stats, error) {
 			out.Problems = append(out.Problems, Uncounted{e.Name(), cmp.Or(metier.CodeOf(err), "run_unreadable"), err.Error()})
 		case read:
 			out.Runs++
+		}
+		if p := t.problem; p != nil {
+			out.Problems = append(out.Problems, Uncounted{e.Name(), p.Code, p.Detail})
 		}
 		if o.Progress != nil {
 			o.Progress(i+1, len(entries))
@@ -111,6 +118,7 @@ type tally struct {
 	o       StatsOptions
 	skills  map[string]*counted
 	unknown int
+	problem *Problem // of a log that was counted in part, in the current run
 }
 
 type counted struct {
@@ -123,12 +131,19 @@ type counted struct {
 
 // run adds one run and its children, counted as part of the run named as. It reports false if the
 // run had no activity since the start time.
-func (t *tally) run(ctx context.Context, root, name, as string) (read bool, err error) {
-	f, err := Look(root, name, nil)
+func (t *tally) run(ctx context.Context, root, name, as string, o *Options) (read bool, err error) {
+	f, err := Look(root, name, o)
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
+	if err := f.VerifyHead(ctx); err != nil {
+		return false, err
+	}
+	if f.loose != nil {
+		p := f.loose.problem()
+		t.problem = &p
+	}
 	h, err := recall(ctx, name, f.log)
 	if err != nil {
 		return false, err
@@ -159,8 +174,10 @@ func (t *tally) run(ctx context.Context, root, name, as string) (read bool, err 
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return true, fault("list", f.Children(), err)
 	}
+	child := f.opt
+	child.Top, child.RequireHead = f.Top(), f.heads != nil && !f.noHead
 	for _, c := range children {
-		if _, err := t.run(ctx, f.Children(), c.Name(), as); err != nil {
+		if _, err := t.run(ctx, f.Children(), c.Name(), as, &child); err != nil {
 			return true, fmt.Errorf("its subagent %s: %w", c.Name(), err)
 		}
 	}
