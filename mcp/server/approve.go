@@ -38,24 +38,72 @@ type question struct{ result *mcp.CallToolResult }
 func (*question) Error() string { return "a person has to answer first" }
 
 // consented makes a call, and asks the client's user if policy requires it. A client that cannot
-// ask is told what would have to be allowed.
+// ask is told what would have to be allowed. An answer counts once: if the call has changed since
+// the question, the user is asked again.
 func (s *Server) consented(ctx context.Context, c *client, req *mcp.CallToolRequest, call metier.Call, answered *asked) (metier.Observation, error) {
-	o, err := c.session.Call(ctx, call)
-	need, is := errors.AsType[*metier.NeedsApproval](err)
-	switch {
-	case !is:
-		return o, err
-	case answered != nil && answered.Binds == need.Question.Binds:
-		allow, scope := answerOf(req.Params.InputResponses["approval"], need.Question)
-		if err := c.session.Answer(ctx, call.ID, policy.Answer{Question: need.Question.ID, Allow: allow, Scope: scope, By: principal(req), Surface: "mcp"}); err != nil {
+	for {
+		o, err := c.session.Call(ctx, call)
+		need, is := errors.AsType[*metier.NeedsApproval](err)
+		switch {
+		case !is:
 			return o, err
+		case answered != nil && answered.Binds == need.Question.Binds:
+			answered = nil
+			allow, scope := answerOf(req.Params.InputResponses["approval"], need.Question)
+			if err := c.session.Answer(ctx, call.ID, policy.Answer{Question: need.Question.ID, Allow: allow, Scope: scope, By: principal(req), Surface: "mcp"}); err != nil {
+				return o, err
+			}
+			continue
+		case !canAsk(req):
+			return o, &question{refusal(need.Question)}
 		}
-		return c.session.Call(ctx, call)
-	case !canAsk(req):
-		return o, &question{refusal(need.Question)}
+		state := asked{Call: call.ID, What: what(call), Binds: need.Question.Binds, By: principal(req), Expiry: s.opts.Now().Add(s.opts.Answer)}
+		return o, &question{&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"approval": form(need.Question, call.Args)}, RequestState: s.sign(state)}}
 	}
-	state := asked{Call: call.ID, What: what(call), Binds: need.Question.Binds, By: principal(req), Expiry: s.opts.Now().Add(s.opts.Answer)}
-	return o, &question{&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"approval": form(need.Question, call.Args)}, RequestState: s.sign(state)}}
+}
+
+// mostAsked is how often the user is asked about one call of a client before 2026-07-28.
+const mostAsked = 5
+
+// asksAgain asks the user of a client before 2026-07-28 again if a call changed while the user was
+// asked. The library asks once, and would send the second question as a result that these clients
+// take for an empty one.
+func asksAgain(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		r, err := next(ctx, method, req)
+		for range mostAsked / 2 { // the library has asked once, and asks once more each time
+			call, isCall := req.(*mcp.CallToolRequest)
+			open, isOpen := r.(*mcp.CallToolResult)
+			if err != nil || !isCall || !isOpen || multiRound(call.Session) {
+				return r, err
+			}
+			form, isForm := open.InputRequests["approval"].(*mcp.ElicitParams)
+			if !isForm {
+				return r, nil
+			}
+			answer, err := call.Session.Elicit(ctx, form)
+			if err != nil {
+				return nil, err
+			}
+			params, again := *call.Params, *call
+			params.RequestState, params.InputResponses = open.RequestState, mcp.InputResponseMap{"approval": answer}
+			again.Params = &params
+			if r, err = next(ctx, method, &again); err != nil {
+				return r, err
+			}
+		}
+		if open, is := r.(*mcp.CallToolResult); is && len(open.InputRequests) > 0 {
+			return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{
+				Text: fmt.Sprintf("approval_required: what the call would do changed each of the %d times that the user was asked", mostAsked)}}}, nil
+		}
+		return r, err
+	}
+}
+
+// multiRound reports whether the client takes questions in results.
+func multiRound(ss *mcp.ServerSession) bool {
+	p := ss.InitializeParams()
+	return p == nil || p.ProtocolVersion >= stateless
 }
 
 type askerKey struct{}

@@ -174,7 +174,7 @@ func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 		s.opts.Protocol(po)
 	}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "metier", Title: "Agent Skills by metier", Version: s.opts.Version}, po)
-	s.mcp.AddReceivingMiddleware(addressed, s.enters, s.listening, s.answered, s.fitted, overHTTP)
+	s.mcp.AddReceivingMiddleware(addressed, s.enters, s.listening, s.answered, s.fitted, overHTTP, asksAgain)
 	s.mcp.AddSendingMiddleware(s.asking)
 	if err := s.extend(); err != nil {
 		return nil, err

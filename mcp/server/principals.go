@@ -15,8 +15,9 @@ import (
 
 // Limits for sessions that clients abandon.
 const (
-	mostClients = 1000
-	idleClient  = time.Hour // a principal's session is closed after so long without a call
+	mostClients  = 1000
+	clientsOfOne = 900       // of one principal; more than mostSessions, because closing one takes time
+	idleClient   = time.Hour // a principal's session is closed after so long without a call
 )
 
 // client is a session and its user.
@@ -131,7 +132,7 @@ func (s *Server) enter(key Client, by string) (c *client, first bool, err error)
 		return c, false, errOverflow
 	}
 	if c == nil {
-		if len(s.clients) >= mostClients && !s.evict() {
+		if s.clientsOf(by) >= clientsOfOne || len(s.clients) >= mostClients && !s.evict() {
 			return nil, false, &metier.Error{Op: "mcp", Kind: metier.LimitReached, Code: "too_many_clients", Hint: "try again later", Err: errors.New("every session is in use")}
 		}
 		c, first = &client{key: key, by: by, opened: make(chan struct{})}, true
@@ -140,6 +141,16 @@ func (s *Server) enter(key Client, by string) (c *client, first bool, err error)
 	c.used = s.opts.Now()
 	c.calls.Add(1)
 	return c, first, nil
+}
+
+// clientsOf counts the clients of a principal. The caller must hold mu.
+func (s *Server) clientsOf(by string) (n int) {
+	for _, c := range s.clients {
+		if c.by == by {
+			n++
+		}
+	}
+	return n
 }
 
 // begin opens the session of a client that has entered.
@@ -224,6 +235,7 @@ func (s *Server) outlives(c *client, ss *mcp.ServerSession) {
 
 // Close ends all sessions. No requests may follow.
 func (s *Server) Close() error {
+	s.sessions.endAll()
 	for ss := range s.mcp.Sessions() {
 		_ = ss.Close() // whoever is still there is hung up on
 	}

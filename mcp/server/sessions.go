@@ -27,7 +27,7 @@ type entered struct {
 }
 
 // enters tracks session use. At the limit, it closes the least recently used session of the
-// principal that has the most, so that no principal can displace others.
+// principal that has the most, and cancels its calls, so that no principal can displace others.
 func (s *Server) enters(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		ss, is := req.GetSession().(*mcp.ServerSession)
@@ -50,6 +50,15 @@ func (k *sessions) ends(id, by string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if e := k.known[id]; e != nil && e.by == by {
+		e.end()
+	}
+}
+
+// endAll cancels the running calls of all sessions.
+func (k *sessions) endAll() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, e := range k.known {
 		e.end()
 	}
 }
@@ -83,6 +92,7 @@ func (k *sessions) leave(live *mcp.Server) *mcp.ServerSession {
 	of := map[string]int{}
 	for id, e := range k.known {
 		if !there[id] {
+			e.end()
 			delete(k.known, id)
 			continue
 		}
@@ -97,6 +107,7 @@ func (k *sessions) leave(live *mcp.Server) *mcp.ServerSession {
 			oldest = e
 		}
 	}
+	oldest.end() // else Close waits for calls that wait for an answer
 	delete(k.known, oldest.session.ID())
 	return oldest.session
 }

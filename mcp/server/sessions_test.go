@@ -135,3 +135,55 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 }
+
+// A session that makes room for another one does not keep it with a call that waits for an answer.
+func TestASessionThatMakesRoomCancelsItsCalls(t *testing.T) {
+	t.Parallel()
+	shown, ended := make(chan struct{}), make(chan error)
+	w := start(t, library, asking)
+	h := w.http(server.Access{Tokens: tokens})
+	c := w.over(h, tokens["bob"], older, &mcp.ClientOptions{ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		close(shown)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}})
+	go func() {
+		_, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "load_skill", Arguments: map[string]any{"name": "guide"}})
+		ended <- err
+	}()
+	<-shown
+	for range 801 {
+		initialize(t, h.URL, tokens["bob"])
+	}
+	if err := <-ended; err == nil {
+		t.Error("the call of a session that was closed succeeded")
+	}
+	if got := <-w.ends; got != (server.Client{Session: c.ID()}) {
+		t.Errorf("the session %+v ended, want that of the call", got)
+	}
+}
+
+// A server that stops does not wait for a user's answer.
+func TestClose_CancelsCallsThatWaitForAnAnswer(t *testing.T) {
+	t.Parallel()
+	shown := make(chan struct{})
+	w := start(t, library, asking)
+	c := w.over(w.http(server.Access{}), "", older, &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		close(shown)
+		<-t.Context().Done()
+		return nil, t.Context().Err()
+	}})
+	ended := make(chan error)
+	go func() {
+		_, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "load_skill", Arguments: map[string]any{"name": "guide"}})
+		ended <- err
+	}()
+	<-shown
+	w.open.Add(1) // the fixture closes it again
+	if err := w.server.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("the call succeeded")
+	}
+}
