@@ -40,3 +40,14 @@ func TestSecrets_RemainIfTheConfigurationIsBroken(t *testing.T) {
 		}
 	}
 }
+
+func TestSecrets_IncludeThoseOfAddresses(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	write(t, filepath.Join(home, ".config", "metier", "config.yaml"), "base_urls: {vllm: 'http://ann:pass-of-vllm@127.0.0.1/v1'}\n")
+	e := engine.New(config.NewEnv([]string{"HOME=" + home, "OLLAMA_HOST=ann:pass-of-ollama@127.0.0.1:11434", "OTEL_EXPORTER_OTLP_HEADERS=x-key=token-0123456789"}, home), engine.Options{})
+	want := []record.Secret{{Name: "OTEL_EXPORTER_OTLP_HEADERS", Value: "token-0123456789"}, {Name: "OLLAMA_BASE_URL", Value: "pass-of-ollama"}, {Name: "VLLM_BASE_URL", Value: "pass-of-vllm"}}
+	if diff := cmp.Diff(want, e.Secrets()); diff != "" {
+		t.Errorf("secrets (-want +got):\n%s", diff)
+	}
+}

@@ -64,10 +64,6 @@ func New(env config.Env, o Options) *Engine {
 	if o.Notify == nil {
 		o.Notify = func(Notice) {}
 	}
-	logger := o.Logger
-	o.Logger = func(secrets []record.Secret) *slog.Logger {
-		return logger(slices.Concat(secrets, telemetry.Secrets(env.Get)))
-	}
 	return &Engine{Env: env, o: o}
 }
 
@@ -94,8 +90,8 @@ func (e *Engine) Principal() string {
 	return cmp.Or(e.Env.Get("METIER_PRINCIPAL"), e.Env.Get("USER"), "operator")
 }
 
-// Secrets lists the values that must not appear in records or reach a model: provider keys, and the
-// secrets given to scripts.
+// Secrets lists the values that must not appear in records or logs, or reach a model: provider keys,
+// passwords in base URLs, the headers sent to a telemetry receiver, and the secrets given to scripts.
 func (e *Engine) Secrets() []record.Secret {
 	var out []record.Secret
 	for _, p := range provider.All() {
@@ -105,7 +101,7 @@ func (e *Engine) Secrets() []record.Secret {
 			}
 		}
 	}
-	return append(out, e.declared.read(e)...)
+	return slices.Concat(out, telemetry.Secrets(e.Env.Get), e.declared.read(e))
 }
 
 // Clean removes secrets from text written by a model or a provider.

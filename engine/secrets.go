@@ -9,6 +9,7 @@ import (
 
 	"metier"
 	"metier/config"
+	"metier/model/provider"
 	"metier/policy"
 	"metier/record"
 	"metier/run"
@@ -41,7 +42,7 @@ func (e *Engine) scriptSecrets(list []config.Secret) func(context.Context, metie
 	}
 }
 
-// declared holds the secrets of the operator's configuration. Those that were read once remain,
+// declared holds the secrets of the operator's configuration, and the passwords in base URLs. Those that were read once remain,
 // because the configuration can become unreadable while a server runs.
 type declared struct {
 	mu      sync.Mutex
@@ -53,10 +54,20 @@ func (d *declared) read(e *Engine) []record.Secret {
 	op, err := config.Load(e.Env)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, c := range op.Secrets {
-		v, missing := c.Value(e.Env)
-		if s := (record.Secret{Name: c.Name, Value: v}); missing == nil && !slices.Contains(d.secrets, s) {
+	add := func(name, value string) {
+		if s := (record.Secret{Name: name, Value: value}); !slices.Contains(d.secrets, s) {
 			d.secrets = append(d.secrets, s)
+		}
+	}
+	for _, c := range op.Secrets {
+		if v, err := c.Value(e.Env); err == nil {
+			add(c.Name, v)
+		}
+	}
+	models := op.Models(e.Env)
+	for _, p := range provider.All() {
+		for _, word := range models.Passwords(p) {
+			add(strings.ToUpper(p.Name)+"_BASE_URL", word)
 		}
 	}
 	if err != nil && !d.unread {

@@ -120,6 +120,9 @@ func Secrets(env func(string) string) []record.Secret {
 	for _, k := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS"} {
 		for pair := range strings.SplitSeq(env(k), ",") {
 			_, v, _ := strings.Cut(pair, "=")
+			if strings.TrimSpace(v) == "" {
+				continue
+			}
 			values := []string{strings.TrimSpace(v)}
 			if plain, err := url.PathUnescape(values[0]); err == nil && !slices.Contains(values, plain) {
 				values = append(values, plain)

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -99,11 +100,37 @@ func (o Options) Key(p Provider) string {
 
 // Base returns the provider's base URL, or "" for the default of its adapter.
 func (o Options) Base(p Provider) string {
-	base := cmp.Or(o.Env(p.baseEnv), o.BaseURLs[p.Name], p.base)
+	return p.whole(cmp.Or(o.Env(p.baseEnv), o.BaseURLs[p.Name], p.base))
+}
+
+// whole adds the scheme to a base URL without one.
+func (p Provider) whole(base string) string {
 	if p.Name == ollama && base != "" && !strings.Contains(base, "://") {
-		base = "http://" + base
+		return "http://" + base
 	}
 	return base
+}
+
+// Passwords returns the passwords in the provider's base URLs, also in one that another overrides.
+func (o Options) Passwords(p Provider) []string {
+	var out []string
+	for _, base := range []string{o.Env(p.baseEnv), o.BaseURLs[p.Name]} {
+		if u, err := url.Parse(p.whole(base)); err == nil {
+			if word, _ := u.User.Password(); word != "" {
+				out = append(out, word)
+			}
+		}
+	}
+	return out
+}
+
+// shown returns a base URL without its password.
+func shown(base string) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		return "its address"
+	}
+	return u.Redacted()
 }
 
 // Model is an open model.
@@ -167,7 +194,7 @@ func Choose(ctx context.Context, script string, o Options, asked ...string) (Mod
 		if p.Name == ollama {
 			if name := LocalOllama(ctx, o.Base(p)); name != "" {
 				m, err := Open(ollama+":"+name, o)
-				m.Note = "no provider has a key, so the model is " + m.ID + " of the Ollama server at " + o.Base(p)
+				m.Note = "no provider has a key, so the model is " + m.ID + " of the Ollama server at " + shown(o.Base(p))
 				return m, err
 			}
 		}

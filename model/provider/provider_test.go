@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,13 +32,16 @@ func TestChoose_ReportsALocalServer(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"models":[{"name":"tiny"}]}`) }))
 	defer s.Close()
-	env := map[string]string{"OLLAMA_HOST": s.URL}
-	m, err := Choose(t.Context(), "", Options{Env: func(name string) string { return env[name] }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := "no provider has a key, so the model is ollama:tiny of the Ollama server at " + s.URL
-	if diff := cmp.Diff(want, m.Note); diff != "" {
-		t.Error(diff)
+	host := strings.TrimPrefix(s.URL, "http://")
+	for base, shown := range map[string]string{s.URL: s.URL, "ann:pass-0123456789@" + host: "http://ann:xxxxx@" + host} {
+		env := map[string]string{"OLLAMA_HOST": base}
+		m, err := Choose(t.Context(), "", Options{Env: func(name string) string { return env[name] }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "no provider has a key, so the model is ollama:tiny of the Ollama server at " + shown
+		if diff := cmp.Diff(want, m.Note); diff != "" {
+			t.Error(diff)
+		}
 	}
 }
