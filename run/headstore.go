@@ -83,10 +83,11 @@ func Known(root, id string, o *Options) bool {
 	return err == nil && info.Size() > 0
 }
 
-// newestHead returns the newest recorded head of a run, also if its log cannot be opened.
+// newestHead returns the newest recorded head of a run, also if its log cannot be opened. It returns
+// none if another user can write them.
 func newestHead(root, id string, o *Options) (record.HeadLine, bool) {
 	path := headsOf(root, id, o)
-	if path == "" {
+	if path == "" || ownHeads(o.StateDir, filepath.Dir(path), path) != nil {
 		return record.HeadLine{}, false
 	}
 	heads, err := record.OpenHeads(path, &record.Options{ReadOnly: true})

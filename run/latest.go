@@ -116,19 +116,45 @@ type standing struct {
 	asked   time.Time // of the newest open question; zero if there is none
 }
 
-// standingOf reads the log of a run up to the last entry that a recorded head covers.
+// standingOf returns the standing of a run. If its newest recorded head is that of its end, that is
+// enough. Otherwise it reads the log up to the last entry that a recorded head covers. A run whose log
+// cannot be read or lost entries may have asked. Without recorded heads, its checkpoint counts.
 func standingOf(ctx context.Context, root, id string, o *Options) standing {
+	l, known := newestHead(root, id, o)
+	switch l.Type {
+	case event.RunEnded{}.Type():
+		return standing{status: StatusDone, changed: l.At}
+	case event.SessionEnded{}.Type():
+		return standing{status: StatusEnded, changed: l.At}
+	}
+	out, err := readStanding(ctx, root, id, o)
+	switch {
+	case err == nil:
+		return out
+	case known:
+		return standing{status: StatusRunning, changed: l.At, asked: l.At}
+	}
+	s := remains(root, id)
+	out = standing{status: s.Status, changed: moment(s.UpdatedAt)}
+	if !Over(s.Status) {
+		out.asked = out.changed
+	}
+	return out
+}
+
+// readStanding folds the log of a run.
+func readStanding(ctx context.Context, root, id string, o *Options) (out standing, err error) {
 	f, err := Look(root, id, o)
 	if err != nil {
-		return unread(root, id, o)
+		return out, err
 	}
 	defer f.Close()
-	if f.VerifyHead(ctx) != nil {
-		return unread(root, id, o)
+	if err := f.VerifyHead(ctx); err != nil {
+		return out, err
 	}
 	h, err := recall(ctx, id, f.log)
 	if err != nil {
-		return unread(root, id, o)
+		return out, err
 	}
 	s := State{Status: StatusOpen}
 	asked := map[[2]string]time.Time{}
@@ -139,33 +165,13 @@ func standingOf(ctx context.Context, root, id string, o *Options) standing {
 			asked[[2]string{e.Call, e.ID}] = fact.At
 		}
 	}
-	out := standing{status: s.Status, changed: h.ended()}
+	out = standing{status: s.Status, changed: h.ended()}
 	for _, q := range s.Questions {
 		if t := asked[[2]string{q.Call, q.ID}]; t.After(out.asked) {
 			out.asked = t
 		}
 	}
-	return out
-}
-
-// unread returns the standing of a run whose log cannot be read or lost entries. It may have asked,
-// unless its newest recorded head is that of its end. Without recorded heads, the checkpoint counts.
-func unread(root, id string, o *Options) standing {
-	if l, known := newestHead(root, id, o); known {
-		switch l.Type {
-		case event.RunEnded{}.Type():
-			return standing{status: StatusFailed, changed: l.At}
-		case event.SessionEnded{}.Type():
-			return standing{status: StatusEnded, changed: l.At}
-		}
-		return standing{status: StatusRunning, changed: l.At, asked: l.At}
-	}
-	s := remains(root, id)
-	out := standing{status: s.Status, changed: moment(s.UpdatedAt)}
-	if !Over(s.Status) {
-		out.asked = out.changed
-	}
-	return out
+	return out, nil
 }
 
 // remains returns what is still known about a run whose log cannot be read: its checkpoint, if
