@@ -30,7 +30,7 @@ func TestExchanged_MapsEveryIDOnce(t *testing.T) {
 	}
 }
 
-// ramfs cannot map IDs. An ordinary user does not need to map any.
+// A file system such as ramfs cannot map IDs. An ordinary user does not need to map any.
 func TestUse_ReportsThatOwnerCannotBeMapped(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

@@ -68,7 +68,7 @@ func TestCheck_TakesUncheckedRepositoriesForUnsafe(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	want := []created{{"0", "it was not checked, because metier was interrupted"}}
+	want := []created{{"0", "it was not checked, because the command was interrupted"}}
 	if diff := cmp.Diff(want, check(ctx, dir, repositories(t, dir, 1), nil, nil), cmp.AllowUnexported(created{})); diff != "" {
 		t.Error(diff)
 	}
