@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"metier"
 	"metier/internal/agentdirs"
 	"metier/policy"
 )
@@ -79,6 +80,8 @@ type verdict struct {
 	base        *base  // the innermost base, or nil
 	rel         string // slash path below base
 	skills      bool   // in a folder of skills
+	kept        string // why a mount here or below is not written, whatever its mode
+	shut        string // why a mount here or below is neither read nor written
 }
 
 func (v *verdict) deny(why string) {
@@ -102,6 +105,31 @@ func (v *verdict) grant(p, real string) {
 	v.read, v.write, v.why, v.writeWhy, v.skills = policy.ZoneSkill, policy.ZoneSkill, "", "", true
 }
 
+// keep makes a path read-only, also in a mount at or below it.
+func (v *verdict) keep() {
+	v.readOnly()
+	v.kept = policy.CodePathReadOnly
+}
+
+// enter returns the verdict of the folder of a workspace or mount. A workspace is what the user works
+// in, wherever it is. A mount gives access to no more than its path allows: a program may have chosen
+// what is there.
+func (v verdict) enter(b *base, rel string) verdict {
+	in := verdict{read: policy.ZoneWorkspace, write: policy.ZoneWorkspace, base: b, rel: rel}
+	if b.target != metier.WorkspacePath {
+		in.kept, in.shut = v.kept, v.shut
+	}
+	switch {
+	case in.shut != "":
+		in.deny(in.shut)
+	case in.kept != "":
+		in.noWrite(in.kept)
+	case !b.write:
+		in.readOnly()
+	}
+	return in
+}
+
 // judge walks the resolved path from the top; the deepest rule that says
 // something counts. Only denied is final.
 func (w *Workspace) judge(real string, rules ruleset) verdict {
@@ -122,10 +150,7 @@ func (w *Workspace) judge(real string, rules ruleset) verdict {
 			if p != b.host && (info == nil || !os.SameFile(info, b.info)) {
 				continue
 			}
-			v = verdict{read: policy.ZoneWorkspace, write: policy.ZoneWorkspace, base: b, rel: relTo(p, real)}
-			if !b.write {
-				v.readOnly()
-			}
+			v = v.enter(b, relTo(p, real))
 		}
 		home = false
 		folded := fold(p)
@@ -148,7 +173,7 @@ func (w *Workspace) judge(real string, rules ruleset) verdict {
 			case granted:
 				v.grant(p, real)
 			case protected:
-				v.readOnly()
+				v.keep()
 			case skillRoot:
 				v.readOnly()
 				v.skills = true
@@ -192,18 +217,20 @@ func endsWith(at string, reversed []string) bool {
 func (w *Workspace) judgeName(v *verdict, name, at string) {
 	switch {
 	case twin(name, ".metier"):
-		v.deny("metier_folder")
+		v.shut = "metier_folder"
+		v.deny(v.shut)
 	case twin(name, ".git"):
-		v.readOnly()
+		v.keep()
+	case slices.ContainsFunc(agentFolders, func(f []string) bool { return endsWith(at, f) }):
+		v.kept = policy.CodePathReadOnly
+		if v.base != nil {
+			v.readOnly()
+		}
 	case v.base == nil: // outside of the workspace
 	case name == "HEAD", runtime.GOOS != "linux" && twin(name, "head"): // file systems of Linux tell cases apart
 		v.readOnly()
 	case twin(name, "metier.yaml"), twin(name, "metier.yml"):
 		v.readOnly()
-	default:
-		if slices.ContainsFunc(agentFolders, func(f []string) bool { return endsWith(at, f) }) {
-			v.readOnly()
-		}
 	}
 }
 

@@ -261,6 +261,40 @@ func TestMountInARootOfSkillsIsReadOnly(t *testing.T) {
 	}
 }
 
+func TestMount_KeepsWhatProtectsItsPath(t *testing.T) {
+	t.Parallel()
+	sources := map[string]string{"git": "OUT/.git/hooks", "agent": "OUT/.claude/skills", "below": "OUT/.claude/skills/a", "own": "kept/sub", "records": "OUT/.metier/runs"}
+	files := map[string]string{}
+	for _, source := range sources {
+		files[source+"/f"] = "x"
+	}
+	e := newEnv(t, setup{options: func(e *env, o *WorkspaceOptions) {
+		o.Protected = []string{e.at("kept")}
+		for name, source := range sources {
+			o.Mounts = append(o.Mounts, Mount{Name: name, Source: e.at(source), Target: "/" + name, Mode: "rw"})
+		}
+	}}, files)
+	for _, name := range []string{"git", "agent", "below", "own"} {
+		e.refuse(policy.CodePathReadOnly, "edit_file", args{"path": "/" + name + "/f", "old": "x", "new": "y"})
+		if got := e.read("/" + name + "/f"); got != "x" {
+			t.Errorf("%s: read %q", name, got)
+		}
+	}
+	e.refuse(policy.CodePathDenied, "read_file", args{"path": "/records/f"})
+}
+
+func TestOpenWorkspace_FollowsNoLinkToAMount(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, setup{}, map[string]string{"OUT/real/f": "x"})
+	if err := os.Symlink(e.at("OUT/real"), e.at("OUT/link")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := OpenWorkspace(e.dir, &WorkspaceOptions{Mounts: []Mount{{Source: e.at("OUT/link"), Target: "/m", Mode: "rw"}}})
+	if got := metier.CodeOf(err); got != "workspace_unreadable" {
+		t.Errorf("the error is %v (%v)", got, err)
+	}
+}
+
 func TestProtectedAndDeniedPaths(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, setup{options: func(e *env, o *WorkspaceOptions) {

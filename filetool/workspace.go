@@ -21,7 +21,7 @@ import (
 // (--mount name=,source=,target=,mode=).
 type Mount struct {
 	Name   string
-	Source string // host path
+	Source string // host path, without symbolic links
 	Target string // the model's path, absolute
 	Mode   string // ro or rw; "" is ro
 }
@@ -129,7 +129,14 @@ func openBase(m Mount, others []base) (base, error) {
 	case slices.ContainsFunc(others, func(b base) bool { return b.target == m.Target }):
 		return fail("mount_invalid", fmt.Errorf("target %q is used twice", m.Target))
 	}
-	host, err := confine.Resolve(m.Source)
+	host, err := m.Source, error(nil)
+	if len(others) == 0 { // a program may replace a part of a mount's path by a link at any time
+		host, err = confine.Resolve(host)
+	}
+	var b base
+	if err == nil {
+		b, err = openFolder(host, m.Mode == "rw")
+	}
 	if err != nil {
 		if confine.CodeOf(err) == confine.NotFound {
 			return base{}, &metier.Error{Op: op, Path: m.Source, Kind: metier.NotFound, Code: "workspace_not_found",
@@ -137,18 +144,46 @@ func openBase(m Mount, others []base) (base, error) {
 		}
 		return fail("workspace_unreadable", err)
 	}
-	b := base{name: m.Name, target: m.Target, host: host, write: m.Mode == "rw"}
-	if b.dir, err = confine.OpenDir(host); err != nil {
-		return fail("workspace_unreadable", err)
-	}
-	if b.info, err = os.Stat(host); err == nil && b.write {
-		b.root, err = os.OpenRoot(host)
-	}
-	if err != nil {
-		b.dir.Close()
-		return fail("workspace_unreadable", err)
-	}
+	b.name, b.target = m.Name, m.Target
 	return b, nil
+}
+
+// openFolder opens the folder at a path without symbolic links. It fails if the folder is replaced
+// meanwhile.
+func openFolder(host string, write bool) (b base, err error) {
+	b = base{host: host, write: write}
+	if b.dir, err = confine.OpenDir(host); err != nil {
+		return base{}, err
+	}
+	opened, err := b.dir.Stat(".")
+	if err == nil {
+		b.info, err = os.Lstat(host)
+	}
+	same := []fs.FileInfo{b.info}
+	if err == nil && write {
+		if b.root, err = os.OpenRoot(host); err == nil {
+			var info fs.FileInfo
+			info, err = b.root.Stat(".")
+			same = append(same, info)
+		}
+	}
+	for _, info := range same {
+		if err != nil {
+			break
+		}
+		key, known := opened.Key()
+		if other, _ := confine.InfoOf(info).Key(); known && other != key {
+			err = errors.New("the folder was replaced while it was opened")
+		}
+	}
+	if err == nil {
+		return b, nil
+	}
+	err = errors.Join(err, b.dir.Close())
+	if b.root != nil {
+		err = errors.Join(err, b.root.Close())
+	}
+	return base{}, err
 }
 
 // fixedRules are the rules that hold for the workspace's whole life.
