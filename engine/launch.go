@@ -218,11 +218,11 @@ func (e *Engine) EndRecord(ctx context.Context, log record.Log, session string) 
 func (e *Engine) RunsRoot(flag string, op config.Operator, workspace string) (string, error) {
 	linked := func(dir, why string) error {
 		return &metier.Error{Op: "run", Path: dir, Kind: metier.Denied, Code: "artifact_root_linked",
-			Field: "Request.Artifacts", Hint: "remove it, or choose a folder for records with Request.Artifacts", Err: fmt.Errorf("%s %s, so records would leave the workspace", dir, why)}
+			Field: "Request.Artifacts", Hint: "remove it, or choose a folder for records with Request.Artifacts", Err: fmt.Errorf("%s %s, so records would be elsewhere", dir, why)}
 	}
 	if p := cmp.Or(flag, op.Artifacts); p != "" {
 		dir := e.Env.Path(p)
-		if leadsOut(workspace, dir, confine.RealPathOfExisting(dir)) {
+		if e.linkedIn(workspace, dir) != "" {
 			return "", linked(dir, "contains a link")
 		}
 		return dir, nil

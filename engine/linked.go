@@ -47,16 +47,27 @@ func (w ways) at(path string) onWay {
 // inWorkspace returns the slash-separated workspace paths that a host path passes through: each
 // symbolic link on the way, and the end of the path, which may not exist. A program that can change
 // one of them can change what the path refers to. The workspace's own path has no links.
-func (w ways) inWorkspace(workspace, p string) (out []string) {
-	add := func(at string) {
+func (w ways) inWorkspace(workspace, p string) []string {
+	links, end := w.follow(workspace, p)
+	if end != "" {
+		links = append(links, end)
+	}
+	return links
+}
+
+// follow returns the symbolic links in a workspace that a host path passes through, and its end if
+// that is in the workspace, as slash-separated paths.
+func (w ways) follow(workspace, p string) (links []string, end string) {
+	inside := func(at string) string {
 		if rel, err := filepath.Rel(workspace, at); err == nil && filepath.IsLocal(rel) && rel != "." {
-			out = append(out, filepath.ToSlash(rel))
+			return filepath.ToSlash(rel)
 		}
+		return ""
 	}
 	const sep = string(filepath.Separator)
 	top := filepath.VolumeName(p) + sep
 	at, todo := top, strings.Split(filepath.Clean(p)[len(top):], sep)
-	for links := 0; len(todo) > 0; {
+	for followed := 0; len(todo) > 0; {
 		name := todo[0]
 		todo = todo[1:]
 		switch name {
@@ -76,9 +87,11 @@ func (w ways) inWorkspace(workspace, p string) (out []string) {
 			at = next
 			continue
 		}
-		add(next)
-		if links++; links > mostLinks {
-			return out // nothing can be opened by this path
+		if link := inside(next); link != "" {
+			links = append(links, link)
+		}
+		if followed++; followed > mostLinks {
+			return links, "" // nothing can be opened by this path
 		}
 		target := found.target
 		if filepath.IsAbs(target) {
@@ -87,14 +100,20 @@ func (w ways) inWorkspace(workspace, p string) (out []string) {
 		}
 		todo = append(strings.Split(target, sep), todo...)
 	}
-	add(at)
-	return out
+	return links, inside(at)
 }
 
-// leadsOut reports whether the path p enters the workspace and leaves it through a symbolic link, on
-// the way to the file real. A program may have created such a link.
-func leadsOut(workspace, p, real string) bool {
-	return len(ways{}.inWorkspace(workspace, p)) > 0 && !confine.Within(workspace, real)
+// linkedIn returns the first workspace in which a path passes through a symbolic link, or "". These
+// are the workspaces in which metier has run, and another one. A program may have created the link:
+// to a file elsewhere, or to a protected one.
+func (e *Engine) linkedIn(workspace, p string) string {
+	known := ways{}
+	for _, dir := range append(slices.Sorted(maps.Values(e.projects())), workspace) {
+		if links, _ := known.follow(dir, p); len(links) > 0 {
+			return dir
+		}
+	}
+	return ""
 }
 
 // WriteOutput writes data to a file that the user named. It fails if a symbolic link in one of the
@@ -109,8 +128,9 @@ func (e *Engine) WriteOutput(file string, data []byte, perm fs.FileMode, workspa
 	if mode&fs.ModeCharDevice != 0 { // such as /dev/null
 		return atomicfile.Put(file, data, perm)
 	}
+	known := ways{}
 	for _, dir := range append(slices.Sorted(maps.Values(e.projects())), workspaces...) {
-		if through := (ways{}).inWorkspace(dir, file); len(through) > 1 && special(through[len(through)-1]) || leadsOut(dir, file, real) {
+		if links, end := known.follow(dir, file); len(links) > 0 && (end == "" || special(end)) {
 			return fmt.Errorf("a symbolic link in the workspace %s leads to %s", dir, real)
 		}
 	}
@@ -125,22 +145,25 @@ func special(rel string) bool {
 	})
 }
 
-// settleMounts returns mounts whose sources have no symbolic links. It fails for a link out of the
-// workspace, or of another one in which metier has run: a program may have replaced the source.
-func (e *Engine) settleMounts(workspace string, mounts []filetool.Mount) ([]filetool.Mount, error) {
+// settleMounts returns mounts whose sources have no symbolic links. It fails for a link in the
+// workspace, or in another one in which metier has run: a program may have replaced the source. The
+// sources of a resumed run are settled, so they have no links anywhere.
+func (e *Engine) settleMounts(workspace string, mounts []filetool.Mount, resumed bool) ([]filetool.Mount, error) {
 	out := slices.Clone(mounts)
-	dirs := append(slices.Sorted(maps.Values(e.projects())), workspace)
 	for i, m := range mounts {
 		source := e.Env.Path(m.Source)
 		real, err := confine.RealPath(source)
 		if err != nil {
 			continue // opening the mount reports it
 		}
-		for _, dir := range dirs {
-			if leadsOut(dir, source, real) {
-				return nil, &metier.Error{Op: "mount " + m.Target, Path: source, Kind: metier.Denied, Code: "mount_leads_out", Field: "Request.Mounts",
-					Hint: "if you trust the link, name its target with Request.Mounts", Err: fmt.Errorf("the folder leads out of %s through a symbolic link, which a program may have created", dir)}
+		dir := e.linkedIn(workspace, source)
+		if dir != "" || resumed && real != source {
+			err := fmt.Errorf("the folder is now a symbolic link, or below one, that leads to %s", real)
+			if dir != "" {
+				err = fmt.Errorf("a symbolic link in the workspace %s, which a program may have created, leads to %s", dir, real)
 			}
+			return nil, &metier.Error{Op: "mount " + m.Target, Path: source, Kind: metier.Denied, Code: "mount_leads_out", Field: "Request.Mounts",
+				Hint: "if you trust the link, name its target with Request.Mounts", Err: err}
 		}
 		out[i].Source = real
 	}

@@ -125,7 +125,7 @@ func (e *Engine) resolve(ctx context.Context, q Request) (*Plan, error) {
 	}
 	l := Launch{Workspace: ws, Cwd: q.Cwd, Mounts: q.Mounts, Skills: distinct.Of(q.Skills), Phase: q.Phase,
 		Denied: slices.Concat(op.Deny, q.Deny, denied), Settings: values(origins), Operator: set.OperatorValues(), Closed: e.Env.Paths(q.Closed)}
-	if l.Mounts, err = e.settleMounts(ws, q.Mounts); err != nil {
+	if l.Mounts, err = e.settleMounts(ws, q.Mounts, false); err != nil {
 		return nil, err
 	}
 	if l.Roots, err = e.Finder().Find(q.Roots, q.Harnesses, op.Skills, set, ws, l.Mounts); err != nil {

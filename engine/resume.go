@@ -186,7 +186,7 @@ func (e *Engine) reopen(ctx context.Context, l *Launch, o ResumeOptions, op conf
 		return nil, err
 	}
 	l.Spec.MaxTurns, l.Spec.MaxTokens = cmp.Or(o.MaxTurns, l.Spec.MaxTurns), cmp.Or(o.MaxTokens, l.Spec.MaxTokens)
-	if l.Mounts, err = e.settleMounts(l.Workspace, l.Mounts); err != nil {
+	if l.Mounts, err = e.settleMounts(l.Workspace, l.Mounts, true); err != nil {
 		return nil, err
 	}
 	for i := range l.Roots {
