@@ -55,6 +55,9 @@ func (e *Engine) SandboxFolder(ctx context.Context, dir string) (*sandbox.Worksp
 	if err != nil {
 		return nil, err
 	}
+	if err := e.remember(knownProjects, ws); err != nil {
+		return nil, err
+	}
 	op, err := config.Load(e.Env)
 	if err != nil {
 		return nil, err
