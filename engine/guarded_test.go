@@ -3,14 +3,18 @@ package engine
 import (
 	"maps"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"metier/config"
+	"metier/internal/confine"
 	"metier/settings"
 )
 
@@ -81,6 +85,35 @@ func TestProtected_HasProgramsThatRunOutsideOfTheSandbox(t *testing.T) {
 	for _, name := range []string{filepath.Base(exe), "pagehand", "runsc"} {
 		if !slices.Contains(w.ReadOnly, name) {
 			t.Errorf("%s can be replaced", name)
+		}
+	}
+}
+
+func TestHomesIn_HasThoseOfTheSystem(t *testing.T) {
+	t.Parallel()
+	own, err := user.LookupId(strconv.Itoa(os.Geteuid()))
+	if err != nil {
+		t.Skip("this user has no entry in the list of users")
+	}
+	other, err := user.Lookup("daemon")
+	if err != nil {
+		t.Skip("there is no other user")
+	}
+	home, elsewhere := confine.RealPathOfExisting(own.HomeDir), t.TempDir()
+	for name, c := range map[string]struct {
+		vars      []string
+		workspace string
+		want      []string
+	}{
+		"without HOME":      {nil, home, []string{home}},
+		"with another HOME": {[]string{"HOME=" + elsewhere}, home, []string{home}},
+		"HOME itself":       {[]string{"HOME=" + elsewhere}, elsewhere, []string{elsewhere}},
+		"called with sudo":  {[]string{"SUDO_UID=" + other.Uid}, other.HomeDir, []string{confine.RealPathOfExisting(other.HomeDir)}},
+		"in a home":         {nil, filepath.Join(home, "project"), nil},
+	} {
+		got := New(config.NewEnv(c.vars, ""), Options{}).homesIn(c.workspace)
+		if diff := cmp.Diff(c.want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: homes (-want +got):\n%s", name, diff)
 		}
 	}
 }

@@ -221,8 +221,8 @@ func (r *Run) current() *sandbox.Workspace {
 // and secrets appear empty. All of .git is protected: besides hooks and config, a commondir and an
 // index can also make git run commands.
 func (e *Engine) sandboxed(l Launch, p protection, secrets []config.Secret) *sandbox.Workspace {
-	home := e.homeIn(l.Workspace)
-	w := &sandbox.Workspace{Host: l.Workspace, Writable: l.skillsAround() == "" && !p.partial && home != l.Workspace, Repositories: p.repositories, Hooks: p.hooks}
+	homes := e.homesIn(l.Workspace)
+	w := &sandbox.Workspace{Host: l.Workspace, Writable: l.skillsAround() == "" && !p.partial && !slices.Contains(homes, l.Workspace), Repositories: p.repositories, Hooks: p.hooks}
 	links := ways{}
 	add := func(list *[]string, p string) { *list = append(*list, links.inWorkspace(l.Workspace, p)...) }
 	readOnly, hidden := e.guarded(l.Workspace, l.Cwd)
@@ -232,11 +232,11 @@ func (e *Engine) sandboxed(l Launch, p protection, secrets []config.Secret) *san
 	for _, p := range slices.Concat(e.closed(l, secrets), hidden, []string{l.Artifacts}) {
 		add(&w.Hidden, p)
 	}
-	if home != "" {
+	for _, home := range homes {
 		add(&w.ReadOnly, home)
-	}
-	for _, p := range dotPaths(home) {
-		add(&w.Hidden, p)
+		for _, p := range dotPaths(home) {
+			add(&w.Hidden, p)
+		}
 	}
 	w.Hidden = outermost(w.Hidden)
 	w.ReadOnly = slices.DeleteFunc(outermost(w.ReadOnly), func(p string) bool {

@@ -126,8 +126,8 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 		if err := notRoot(l.Workspace); err != nil {
 			return nil, err
 		}
-		if e.homeIn(l.Workspace) == l.Workspace {
-			r.note("home_workspace", "the workspace is your home folder, so programs cannot write to it, and its dot-paths look empty to them")
+		if slices.Contains(e.homesIn(l.Workspace), l.Workspace) {
+			r.note("home_workspace", "the workspace is a home folder, so programs cannot write to it, and its dot-paths look empty to them")
 		}
 		if err := r.openSandbox(); err != nil {
 			return nil, err
@@ -144,7 +144,7 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 	if r.protected.unsearched {
 		r.hooks.Notify(RepositoriesUnsearched())
 	}
-	r.workspace, err = filetool.OpenWorkspace(l.Workspace, &filetool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: e.Env.Home(), Protected: r.protected.paths, Denied: e.closed(l, r.op.Secrets)})
+	r.workspace, err = filetool.OpenWorkspace(l.Workspace, &filetool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: e.Env.Home(), Homes: e.homes(l.Workspace), Protected: r.protected.paths, Denied: e.closed(l, r.op.Secrets)})
 	if err != nil {
 		return nil, err
 	}

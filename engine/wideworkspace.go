@@ -3,30 +3,49 @@ package engine
 import (
 	"errors"
 	"os"
+	"os/user"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"metier"
 	"metier/internal/confine"
+	"metier/internal/distinct"
 )
 
-// homeIn returns the user's home folder if it is the workspace or in it, or "". Programs cannot write
-// in the home folder, because other programs run what they find there. Its dot-paths look empty to
-// them, as the file tools close these.
-func (e *Engine) homeIn(workspace string) string {
-	home, err := confine.RealPath(e.Env.Home())
-	if err != nil || e.Env.Home() == "" || !confine.Within(workspace, home) {
-		return ""
+// homes returns the home folder of the environment, and those that the system knows: of this user, of
+// the one who called sudo, and of the owner of the workspace. Services may have no HOME.
+func (e *Engine) homes(workspace string) []string {
+	ids := []string{strconv.Itoa(os.Geteuid()), e.Env.Get("SUDO_UID")}
+	if info, err := os.Stat(workspace); err == nil {
+		ids = append(ids, confine.Owner(info))
 	}
-	return home
+	homes := []string{e.Env.Home()}
+	for _, id := range distinct.Of(ids) {
+		if u, err := user.LookupId(id); err == nil { // a user without an entry has no other home
+			homes = append(homes, u.HomeDir)
+		}
+	}
+	var out []string
+	for _, home := range homes {
+		if real, err := confine.RealPath(home); err == nil {
+			out = append(out, real)
+		}
+	}
+	return distinct.Of(out)
+}
+
+// homesIn returns the home folders that are the workspace or in it. Programs cannot write in a home
+// folder, because other programs run what they find there. Its dot-paths look empty to them, as the
+// file tools close these.
+func (e *Engine) homesIn(workspace string) []string {
+	return slices.DeleteFunc(e.homes(workspace), func(home string) bool { return !confine.Within(workspace, home) })
 }
 
 // dotPaths lists the entries of a home folder whose names begin with a dot. If they cannot be listed,
 // it is the folder itself.
 func dotPaths(home string) (out []string) {
-	if home == "" {
-		return nil
-	}
 	entries, err := os.ReadDir(home)
 	if err != nil {
 		return []string{home} // all of it

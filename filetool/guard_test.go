@@ -261,6 +261,19 @@ func TestMountInARootOfSkillsIsReadOnly(t *testing.T) {
 	}
 }
 
+func TestMoreHomes_HaveClosedDotPaths(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, setup{options: func(e *env, o *WorkspaceOptions) { o.Homes = []string{e.dir} }}, map[string]string{".ssh/id": "secret", "HOME/f": "x"})
+	e.refuse(policy.CodePathDenied, "read_file", args{"path": ".ssh/id"})
+	got, err := e.ws.Resolve("~/f", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(e.at("HOME/f"), got.Host); diff != "" {
+		t.Errorf("~ is not the first home (-want +got):\n%s", diff)
+	}
+}
+
 func TestMount_KeepsWhatProtectsItsPath(t *testing.T) {
 	t.Parallel()
 	sources := map[string]string{"git": "OUT/.git/hooks", "agent": "OUT/.claude/skills", "below": "OUT/.claude/skills/a", "own": "kept/sub", "records": "OUT/.metier/runs"}

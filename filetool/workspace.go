@@ -39,6 +39,8 @@ type WorkspaceOptions struct {
 	// Home is the user's home: its dot-paths are closed unless they were
 	// granted or hold the workspace. "" takes os.UserHomeDir; "-" none.
 	Home string
+	// Homes are more home folders, whose dot-paths are closed too.
+	Homes []string
 }
 
 // base is a folder the model knows under a path of its own.
@@ -104,7 +106,7 @@ func OpenWorkspace(root string, o *WorkspaceOptions) (*Workspace, error) {
 	}
 	w.fixed = fixedRules(o)
 	for _, r := range w.fixed {
-		if r.kind == homeDots {
+		if r.kind == homeDots && w.home == "" {
 			w.home = r.path
 		}
 	}
@@ -195,6 +197,9 @@ func fixedRules(o *WorkspaceOptions) []rule {
 	}
 	if home != "" && home != "-" {
 		rules = append(rules, rule{settle(home), homeDots})
+	}
+	for _, p := range o.Homes {
+		rules = append(rules, rule{settle(p), homeDots})
 	}
 	if runtime.GOOS != "windows" {
 		for _, p := range []string{"/proc", "/sys", "/dev"} {

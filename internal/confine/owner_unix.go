@@ -5,11 +5,21 @@ package confine
 import (
 	"io/fs"
 	"os"
+	"strconv"
 	"syscall"
 )
 
 // Direct makes an open fail for symbolic links and not block on pipes.
 const Direct = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+
+// Owner returns the ID of a file's owner, or "".
+func Owner(info fs.FileInfo) string {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	return strconv.FormatUint(uint64(st.Uid), 10)
+}
 
 // OthersWrite reports whether a user other than the one of this process and root
 // can write a file or folder: its owner, its group, or every user.

@@ -30,7 +30,7 @@ var requests = []Code{
 	{"workspace_not_found", "not_found", "A mount's source does not exist.", "Check the mount's path."},
 	{"workspace_unreadable", "", "The workspace, or a mount's source, could not be read.", "Check the folder's permissions."},
 	{"workspace_is_root", "denied", "The workspace is the root of the file system, and programs can run.", "Use a project folder as the workspace."},
-	{"home_workspace", "", "The workspace is your home folder, so programs cannot write to it.", "Use a project folder as the workspace."},
+	{"home_workspace", "", "The workspace is a home folder, so programs cannot write to it.", "Use a project folder as the workspace."},
 	{"mount_leads_out", "denied", "The source of a mount leads through a symbolic link in a workspace, or is replaced by one before a resume.", "If you trust the link, mount its target."},
 	{"mount_invalid", "", "A mount has an invalid name, source, or target.", "Use name=NAME,source=DIR,target=/PATH,mode=ro or rw."},
 	{"cwd_invalid", "invalid", "The working directory is not in the workspace.", "Use a folder in the workspace."},
