@@ -79,7 +79,7 @@ func (c *children) Run(ctx context.Context, ch subagent.Child) (o subagent.Outco
 	if err != nil {
 		return o, err
 	}
-	if err := c.enter(ctx, k, folder); err != nil {
+	if err := c.enter(ctx, k, folder, ch.Profile); err != nil {
 		return o, err
 	}
 	if err := k.answer(ctx, ch); err != nil {
@@ -163,7 +163,7 @@ func below(root string) (int, error) {
 }
 
 // enter opens a child's session on its folder, and starts or resumes the child.
-func (c *children) enter(ctx context.Context, k *Run, folder *run.Folder) error {
+func (c *children) enter(ctx context.Context, k *Run, folder *run.Folder, p subagent.Profile) error {
 	restored, err := folder.Restore(ctx)
 	if err != nil {
 		return err
@@ -184,12 +184,12 @@ func (c *children) enter(ctx context.Context, k *Run, folder *run.Folder) error 
 			return err
 		}
 	}
-	return k.beginChild(ctx)
+	return k.beginChild(ctx, p)
 }
 
 // beginChild adds a child's skills and its task to its session. It is idempotent. If a skill of the
-// profile is missing or may not be loaded, the child runs without it.
-func (r *Run) beginChild(ctx context.Context) error {
+// profile is missing or may not be loaded, the child runs without it, unless the skill restricts it.
+func (r *Run) beginChild(ctx context.Context, p subagent.Profile) error {
 	st := r.session.State()
 	for _, name := range r.launch.Skills {
 		sk, err := r.session.Snapshot().Find(name)
@@ -201,6 +201,9 @@ func (r *Run) beginChild(ctx context.Context) error {
 		}
 		_, err = r.session.Activate(ctx, name, sourceChild)
 		if metier.KindOf(err) == metier.Denied {
+			if err := r.unrestricted(p, name); err != nil {
+				return err
+			}
 			err = r.append(ctx, []event.Event{event.Note{Code: metier.CodeOf(err), On: sk.ID.String()}})
 		}
 		if err != nil {

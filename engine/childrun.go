@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -59,6 +60,11 @@ func (c *children) prepare(ctx context.Context, ch subagent.Child) (*Run, error)
 	k.launch.Child = nil // what may be there is judged by what all runs of the operator's may use
 	l.Skills, m.Missing = k.there(l.Skills)
 	m.Skills = l.Skills
+	for _, n := range m.Missing {
+		if err := k.unrestricted(p, n); err != nil {
+			return nil, err
+		}
+	}
 	l.Child = &LaunchChild{Manifest: m, Chain: append(slices.Clone(parent.launch.chain()), ch.ID), Only: k.only(p, l.Skills, parent.launch.Child), Instructions: p.Instructions, Inherited: parent.inherited(), Browser: p.Browser}
 	l.Spec.Subagent = &m
 	k.launch = l
@@ -142,6 +148,22 @@ func (r *Run) there(names []string) (have, missing []string) {
 		}
 	}
 	return have, missing
+}
+
+// unrestricted returns an error if a subagent would start without a skill of its profile whose
+// allowed-tools list restricts it. Settings files of a workspace can deny skills, and must not give a
+// subagent more tools by that.
+func (r *Run) unrestricted(p subagent.Profile, name string) error {
+	if n := r.grants().Narrow; !slices.Contains(p.Skills, name) || n == policy.NarrowIgnore || n == policy.NarrowAdvise {
+		return nil
+	}
+	for _, sk := range r.snapshot.All() {
+		if (sk.Name == name || sk.ID.String() == name) && sk.Head.Front.AllowedToolsDeclared {
+			return &metier.Error{Op: "run", Skill: name, Kind: metier.Denied, Code: policy.CodeSkillDenied, Hint: "allow the skill, or remove it from the profile",
+				Err: fmt.Errorf("the profile %s starts with this skill, which restricts the subagent's tools, but the skill cannot be used", p.Name)}
+		}
+	}
+	return nil
 }
 
 // trust approves the scripts of a profile if their skills have a trusted origin. A name does not
