@@ -186,6 +186,13 @@ func prompt(sk metier.Skill) *mcp.Prompt {
 	return p
 }
 
+// Limits of a prompt in bytes.
+const (
+	mostArguments = 16 << 10
+	mostPrompt    = 8 << 20 // of instructions with their arguments; activation has the same limit
+	leastSlot     = 2       // what an argument replaces, such as $1
+)
+
 // getPrompt activates a skill as the client user's choice.
 func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 	c, release, err := s.acquire(ctx, req)
@@ -198,15 +205,20 @@ func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (*mcp
 	if err != nil || !sk.UserInvocable {
 		return nil, invalid("there is no prompt %s", a.Skill)
 	}
-	done, err := s.holds(req, sk.Head.Size)
+	a.Skill = sk.ID.String()
+	long := int64(0)
+	for _, p := range prompt(sk).Arguments {
+		a.Arguments = append(a.Arguments, req.Params.Arguments[p.Name])
+		long += int64(len(req.Params.Arguments[p.Name])) + 1 // with what separates it from the next
+	}
+	if long > mostArguments {
+		return nil, invalid(fmt.Sprintf("invalid_arguments: the arguments of %%s have %d bytes, and the limit is %d", long, mostArguments), req.Params.Name)
+	}
+	done, err := s.holds(req, min(sk.Head.Size*(1+long/leastSlot)+long, max(sk.Head.Size, mostPrompt)))
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	a.Skill = sk.ID.String()
-	for _, p := range prompt(sk).Arguments {
-		a.Arguments = append(a.Arguments, req.Params.Arguments[p.Name])
-	}
 	args, _ := json.Marshal(a) // always encodes
 	o, err := c.session.Call(ctx, metier.Call{ID: s.opts.NewID(), Tool: ToolPrompt, Args: args, Actor: policy.ByUser, By: principal(req), Source: "user-explicit"})
 	if err != nil {

@@ -30,7 +30,8 @@ const (
 	requestsHeader = "Metier-Request" // of a request, for the handlers of its calls; what a client sends is replaced
 )
 
-// room bounds something that principals take and give back.
+// room bounds something that principals take and give back. Each has at most half of what the others
+// leave, so that a few cannot take all of it.
 type room struct {
 	most, ofOne int64
 
@@ -39,11 +40,12 @@ type room struct {
 	by  map[string]int64 // principal
 }
 
-// take takes n where there is room.
+// take takes n if there is room.
 func (r *room) take(by string, n int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.all+n > r.most || r.by[by]+n > r.ofOne {
+	left := r.most - (r.all - r.by[by])
+	if r.by[by]+n > min(r.ofOne, (left+1)/2) {
 		return false
 	}
 	if r.by == nil {
@@ -129,8 +131,8 @@ func (s *Server) holds(req mcp.Request, n int64) (done func(), err error) {
 	return give, nil
 }
 
-// answered takes room for the answers that wait for their client, other than files
-// and prompts, which take it themselves. The room for a tool's result is taken
+// answered takes room for the answers that wait for their client. Files and prompts
+// take it for their text themselves. The room for a tool's result is taken
 // before the call, because a call cannot be made again where it had effects.
 func (s *Server) answered(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
@@ -177,12 +179,41 @@ func (s *Server) reads(call *mcp.CallToolRequest) int64 {
 
 // unheld returns the bytes of an answer for which no room was taken yet.
 func unheld(r mcp.Result) int64 {
-	switch r.(type) {
-	case *mcp.ReadResourceResult, *mcp.GetPromptResult, *mcp.CallToolResult:
+	switch r := r.(type) {
+	case *mcp.CallToolResult:
 		return 0
+	case *mcp.ReadResourceResult:
+		n := int64(0)
+		for _, c := range r.Contents {
+			n += escapes(c.Text) + int64(len(c.Blob)/3) // as base64
+		}
+		return min(n, contentOfOne-mostBytes) // a file of any content can be read while nothing else is
+	case *mcp.GetPromptResult:
+		n := int64(0)
+		for _, m := range r.Messages {
+			if text, is := m.Content.(*mcp.TextContent); is {
+				n += escapes(text.Text)
+			}
+		}
+		return n
 	}
 	b, _ := json.Marshal(r) // the library reports what cannot be encoded
 	return int64(len(b))
+}
+
+// escapes returns by how many bytes a text is longer in JSON.
+func escapes(text string) (n int64) {
+	for _, c := range text {
+		switch {
+		case c == '"', c == '\\', c == '\n', c == '\r', c == '\t':
+			n++
+		case c < ' ', c == '<', c == '>', c == '&':
+			n += 5
+		case c == '\u2028', c == '\u2029':
+			n += 3
+		}
+	}
+	return n
 }
 
 // runs takes room for a script.

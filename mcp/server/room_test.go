@@ -213,3 +213,78 @@ func TestAddress_OfAMillionPartsIsNone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A prompt takes room for its text with the arguments, not only for that of SKILL.md.
+func TestHandler_BoundsPromptsWithTheirArguments(t *testing.T) {
+	t.Parallel()
+	w := start(t, map[string]string{"greet/SKILL.md": "---\nname: greet\ndescription: Greet.\nargument-hint: who\n---\n" + strings.Repeat("$ARGUMENTS\n", 400)})
+	h := w.http(server.Access{Tokens: map[string]string{"ada": "token-of-ada-1234567890", "bob": "token-of-bob-1234567890"}})
+	ada, bob := w.over(h, "token-of-ada-1234567890", newest, nil), w.over(h, "token-of-bob-1234567890", newest, nil)
+	get := func(c *client, n int) error {
+		_, err := c.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "greet", Arguments: map[string]string{"arguments": strings.Repeat("x", n)}})
+		return err
+	}
+	if err := get(ada, 17<<10); err == nil || !strings.Contains(err.Error(), "invalid_arguments") {
+		t.Errorf("long arguments: %v", err)
+	}
+	if err := get(ada, 16000); err != nil {
+		t.Errorf("arguments within the limit: %v", err)
+	}
+	for range 4 {
+		c, r := asks(t, h.Listener.Addr().String(), "token-of-ada-1234567890", "prompts/get", "greet", fmt.Sprintf(`"name":"greet","arguments":{"arguments":%q}`, strings.Repeat("x", 16000)))
+		defer c.Close()
+		if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200 ") {
+			t.Fatal(line, err)
+		}
+	}
+	if err := get(ada, 16000); err == nil || !strings.Contains(err.Error(), "too_many_calls") {
+		t.Errorf("one more that is not read: %v", err)
+	}
+	if err := get(bob, 16000); err != nil {
+		t.Errorf("somebody else: %v", err)
+	}
+}
+
+// Characters that JSON escapes count as they are sent.
+func TestHandler_BoundsFilesAsTheyAreSent(t *testing.T) {
+	t.Parallel()
+	w := start(t, map[string]string{"a/SKILL.md": skill("a", "Read.", "Read."), "a/plain.txt": strings.Repeat("x", 4<<20), "a/tags.txt": strings.Repeat("<", 4<<20)})
+	h := w.http(server.Access{})
+	c := w.over(h, "", newest, nil)
+	list, err := c.ListResources(t.Context(), nil)
+	if err != nil || len(list.Resources) != 1 {
+		t.Fatal(list, err)
+	}
+	folder := strings.TrimSuffix(list.Resources[0].URI, "SKILL.md")
+	unread(t, h.Listener.Addr().String(), "", folder+"tags.txt")
+	read := func(file string) error {
+		_, err := c.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: folder + file})
+		return err
+	}
+	if err := read("tags.txt"); err == nil || !strings.Contains(err.Error(), "too_many_calls") {
+		t.Errorf("another one: %v", err)
+	}
+	if err := read("plain.txt"); err != nil {
+		t.Errorf("a plain one: %v", err)
+	}
+}
+
+// Principals that do not read their answers leave room for another one.
+func TestHandler_LeavesRoomForOtherPrincipals(t *testing.T) {
+	t.Parallel()
+	w := start(t, map[string]string{"a/SKILL.md": skill("a", "Read.", "Read."), "a/f.txt": strings.Repeat("x", 16<<20-1000)})
+	tokens := map[string]string{"ada": "token-of-ada-1234567890", "bob": "token-of-bob-1234567890", "carl": "token-of-carl-1234567890"}
+	h := w.http(server.Access{Tokens: tokens})
+	carl := w.over(h, tokens["carl"], newest, nil)
+	list, err := carl.ListResources(t.Context(), nil)
+	if err != nil || len(list.Resources) != 1 {
+		t.Fatal(list, err)
+	}
+	uri := strings.TrimSuffix(list.Resources[0].URI, "SKILL.md") + "f.txt"
+	for _, who := range []string{"ada", "ada", "bob", "bob"} {
+		unread(t, h.Listener.Addr().String(), tokens[who], uri)
+	}
+	if _, err := carl.ListTools(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}
