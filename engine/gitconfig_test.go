@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier/config"
 	"metier/internal/testenv"
 	"metier/settings"
@@ -110,10 +112,28 @@ func TestProtected_ReportsFoldersThatAreNotSearched(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := New(config.NewEnv([]string{"HOME=" + t.TempDir()}, dir), Options{})
+	e.repos.least = 1
 	l := Launch{Workspace: dir, Tools: []string{settings.ToolBash}}
 	for most, unsearched := range map[int]bool{2: true, 3: false} {
 		if got := e.protected(l, config.Operator{}, settings.Discover{MaxDirs: most}, nil).unsearched; got != unsearched {
 			t.Errorf("with at most %d folders: unsearched %v", most, got)
 		}
+	}
+}
+
+// The search for repositories that programs created must not find more.
+func TestProtected_SearchesForRepositoriesBeyondMaxDirs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "a", "b", ".git"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	e := New(config.NewEnv([]string{"HOME=" + t.TempDir()}, dir), Options{})
+	got := e.protected(Launch{Workspace: dir, Tools: []string{settings.ToolBash}}, config.Operator{}, settings.Discover{MaxDirs: 1}, nil)
+	if diff := cmp.Diff([]string{"a/b"}, got.repositories); diff != "" {
+		t.Errorf("repositories (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(false, got.unsearched); diff != "" {
+		t.Errorf("unsearched (-want +got):\n%s", diff)
 	}
 }

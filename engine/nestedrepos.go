@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"sync"
@@ -18,6 +19,7 @@ func RepositoriesUnsearched() Notice {
 // repos are the git repositories in workspaces.
 type repos struct {
 	finder gitrepos.Finder
+	least  int // how many folders are searched although max_dirs is smaller; 0 is quarantine.MostFolders
 
 	mu         sync.Mutex
 	ofPrograms map[string]string // ID, by folder, of those that programs created, which programs may still change
@@ -31,10 +33,10 @@ func (e *Engine) quarantined(s sandbox.Sandbox) *quarantine.Sandbox {
 }
 
 // find returns the folders of repositories below a workspace that programs did not create, as slash
-// paths. It is never nil. most is the maximum number of folders to search, and whole reports whether
-// all were searched.
+// paths. It is never nil. most is the maximum number of folders to search if it is more than least, and
+// whole reports whether all were searched.
 func (r *repos) find(workspace string, most int) (dirs []string, whole bool) {
-	found, whole := r.finder.Find(context.Background(), workspace, most)
+	found, whole := r.finder.Find(context.Background(), workspace, max(most, cmp.Or(r.least, quarantine.MostFolders)))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	dirs = []string{}

@@ -59,7 +59,7 @@ func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	var found []string
 	if ws.Repositories != nil && ws.Writable {
 		var whole bool
-		found, whole = s.Finder.Find(after, ws.Host, mostFolders)
+		found, whole = s.Finder.Find(after, ws.Host, MostFolders)
 		res.Unsearched = !whole
 	}
 	kept, unsafe, _, repoErr := isolate(ws.Host, check(after, ws.Host, found, ws.Repositories, ws.Hooks), nil)

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// mostFolders is how many folders of a workspace are searched for repositories.
-	mostFolders = 200_000
+	// MostFolders is how many folders of a workspace are searched for repositories.
+	MostFolders = 200_000
 	// mostCreated is how many repositories that programs created are checked. The others are moved
 	// aside.
 	mostCreated = 1000

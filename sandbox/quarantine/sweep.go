@@ -101,7 +101,7 @@ func (e *ended) repositories(ctx context.Context) (out []Moved, err error) {
 		return nil, nil
 	}
 	var f gitrepos.Finder
-	found, whole := f.Find(ctx, e.at, mostFolders)
+	found, whole := f.Find(ctx, e.at, MostFolders)
 	all := check(ctx, e.at, found, e.Repositories, e.Hooks)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
