@@ -15,6 +15,7 @@ import (
 
 	"metier/config"
 	"metier/internal/confine"
+	"metier/internal/testenv"
 	"metier/settings"
 )
 
@@ -93,11 +94,11 @@ func TestHomesIn_HasThoseOfTheSystem(t *testing.T) {
 	t.Parallel()
 	own, err := user.LookupId(strconv.Itoa(os.Geteuid()))
 	if err != nil {
-		t.Skip("this user has no entry in the list of users")
+		testenv.Skip(t, "this user has no entry in the list of users")
 	}
 	other, err := user.Lookup("daemon")
 	if err != nil {
-		t.Skip("there is no other user")
+		testenv.Skip(t, "there is no other user")
 	}
 	home, elsewhere := confine.RealPathOfExisting(own.HomeDir), t.TempDir()
 	for name, c := range map[string]struct {
