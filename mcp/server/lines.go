@@ -17,14 +17,16 @@ import (
 )
 
 // lines passes on the lines of a stream that are JSON-RPC messages, and answers the others with an
-// error. The protocol library would end the session at the first of them.
+// error. Each message of a batch is a line of its own. The protocol library would end the session at the first of them.
 type lines struct {
 	in   *bufio.Reader
 	out  io.Writer // of the answers
 	most int       // bytes of a line
 
-	rest []byte // of the line that is being passed on
-	err  error  // what follows it
+	batches batches
+	rest    []byte   // of the line that is being passed on
+	queue   [][]byte // lines that follow it
+	err     error    // what follows them
 }
 
 func newLines(in io.Reader, out io.Writer) *lines {
@@ -35,19 +37,26 @@ func newLines(in io.Reader, out io.Writer) *lines {
 // applies to each.
 func (l *lines) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
+		if len(l.queue) > 0 {
+			l.rest, l.queue = l.queue[0], l.queue[1:]
+			break
+		}
 		if l.err != nil {
 			return 0, l.err
 		}
 		var line []byte
 		var long bool
 		line, long, l.err = l.next()
-		bad := check(line)
-		if long {
+		m, bad := check(line)
+		switch {
+		case long:
 			bad = &badLine{jsonrpc.CodeParseError, fmt.Errorf("a line can have at most %d bytes", l.most)}
+		case bad == nil && !l.batches.begin(m.calls, m.batched):
+			bad = &badLine{jsonrpc.CodeInvalidRequest, errors.New("a batch that is not answered yet has a request with the same id")}
 		}
 		switch {
 		case bad == nil:
-			l.rest = line
+			l.queue = m.lines(line)
 		case bad.code != 0:
 			if _, err := l.out.Write(bad.answer(line)); err != nil {
 				return 0, err
@@ -80,38 +89,39 @@ type badLine struct {
 	err  error
 }
 
-// check returns why a line is not a message or a batch of messages, or nil.
-func check(line []byte) *badLine {
+// check returns the messages of a line, or why it is not a message or a batch of messages.
+func check(line []byte) (*message, *badLine) {
 	text := bytes.TrimSpace(line)
 	if len(text) == 0 {
-		return &badLine{}
+		return nil, &badLine{}
 	}
 	if err := (&intake.Guard{}).See(text); err != nil {
-		return &badLine{jsonrpc.CodeInvalidRequest, err}
+		return nil, &badLine{jsonrpc.CodeInvalidRequest, err}
 	}
 	if !json.Valid(text) {
-		return &badLine{jsonrpc.CodeParseError, errors.New("the line is not JSON; send each message on a line of its own")}
+		return nil, &badLine{jsonrpc.CodeParseError, errors.New("the line is not JSON; send each message on a line of its own")}
 	}
-	var batch []json.RawMessage
-	if text[0] != '[' {
-		batch = append(batch, text)
-	} else if err := json.Unmarshal(text, &batch); err != nil || len(batch) == 0 {
-		return &badLine{jsonrpc.CodeInvalidRequest, errors.New("the batch is empty")}
+	m := &message{batched: text[0] == '['}
+	if !m.batched {
+		m.parts = append(m.parts, text)
+	} else if err := json.Unmarshal(text, &m.parts); err != nil || len(m.parts) == 0 {
+		return nil, &badLine{jsonrpc.CodeInvalidRequest, errors.New("the batch is empty")}
 	}
 	seen := map[jsonrpc.ID]bool{}
-	for _, one := range batch {
-		m, err := jsonrpc.DecodeMessage(one)
+	for _, text := range m.parts {
+		one, err := jsonrpc.DecodeMessage(text)
 		if err != nil {
-			return notMessage(one, err)
+			return nil, notMessage(text, err)
 		}
-		if r, is := m.(*jsonrpc.Request); is && r.IsCall() {
+		if r, is := one.(*jsonrpc.Request); is && r.IsCall() {
 			if seen[r.ID] {
-				return &badLine{jsonrpc.CodeInvalidRequest, errors.New("two requests of the batch have the same id")}
+				return nil, &badLine{jsonrpc.CodeInvalidRequest, errors.New("two requests of the batch have the same id")}
 			}
 			seen[r.ID] = true
+			m.calls = append(m.calls, r.ID)
 		}
 	}
-	return nil
+	return m, nil
 }
 
 // notMessage returns what is wrong with JSON that is not a message. A response is not answered,

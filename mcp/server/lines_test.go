@@ -12,6 +12,8 @@ import (
 func TestLines_PassesOnMessagesAlone(t *testing.T) {
 	t.Parallel()
 	const call = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	const note = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	const openID = "a batch that is not answered yet has a request with the same id"
 	answer := func(code, message, id string) string {
 		return `{"error":{"code":` + code + `,"message":"` + message + `"},"id":` + id + `,"jsonrpc":"2.0"}` + "\n"
 	}
@@ -19,7 +21,9 @@ func TestLines_PassesOnMessagesAlone(t *testing.T) {
 	for name, c := range map[string]struct{ in, passed, answered string }{
 		"messages":          {call + "\n" + call + "\r\n", call + "\n" + call + "\r\n", ""},
 		"no line end":       {call, call, ""},
-		"batch":             {"[" + call + "]\n", "[" + call + "]\n", ""},
+		"batch":             {"[" + call + "]\n", call + "\n", ""},
+		"batch with others": {"[" + call + "," + note + "]\n", call + "\n" + note + "\n", ""},
+		"ID of a batch":     {"[" + call + "]\n[" + call + "]\n" + call + "\n", call + "\n", answer("-32600", openID, "null") + answer("-32600", openID, "1")},
 		"empty lines":       {"\n \n" + call + "\n", call + "\n", ""},
 		"a large ID":        {`{"jsonrpc":"1.0","id":9007199254740993,"method":"ping"}` + "\n", "", answer("-32600", `the line is not a JSON-RPC message: invalid message version tag \"1.0\"; expected \"2.0\"`, "9007199254740993")},
 		"text":              {"hello\n" + call + "\n", call + "\n", notJSON},

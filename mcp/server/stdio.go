@@ -19,11 +19,15 @@ const lastAnswers = 5 * time.Second
 // with an error.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	w := &shared{w: out}
-	return s.mcp.Run(ctx, streams{&mcp.IOTransport{Reader: io.NopCloser(newLines(in, w)), Writer: w}})
+	l := newLines(in, w)
+	return s.mcp.Run(ctx, streams{&mcp.IOTransport{Reader: io.NopCloser(l), Writer: w}, &l.batches})
 }
 
 // streams is a transport that reports the end of its input once what came before is answered.
-type streams struct{ *mcp.IOTransport }
+type streams struct {
+	*mcp.IOTransport
+	batches *batches
+}
 
 // Connect implements [mcp.Transport].
 func (t streams) Connect(ctx context.Context) (mcp.Connection, error) {
@@ -31,12 +35,14 @@ func (t streams) Connect(ctx context.Context) (mcp.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &answering{Connection: c, open: map[jsonrpc.ID]bool{}, idle: make(chan struct{}, 1), closed: make(chan struct{})}, nil
+	return &answering{Connection: c, out: t.Writer, batches: t.batches, open: map[jsonrpc.ID]bool{}, idle: make(chan struct{}, 1), closed: make(chan struct{})}, nil
 }
 
 // answering is a connection that counts the requests that are not answered yet.
 type answering struct {
 	mcp.Connection
+	out     io.Writer // of answers to batches
+	batches *batches
 
 	mu   sync.Mutex
 	open map[jsonrpc.ID]bool
@@ -88,15 +94,23 @@ func (c *answering) Close() error {
 }
 
 func (c *answering) Write(ctx context.Context, m jsonrpc.Message) error {
-	err := c.Connection.Write(ctx, m)
-	if r, is := m.(*jsonrpc.Response); is {
-		c.mu.Lock()
-		delete(c.open, r.ID)
-		c.mu.Unlock()
-		select {
-		case c.idle <- struct{}{}:
-		default:
-		}
+	r, is := m.(*jsonrpc.Response)
+	if !is {
+		return c.Connection.Write(ctx, m)
+	}
+	line, batched, err := c.batches.answer(r)
+	switch {
+	case !batched:
+		err = c.Connection.Write(ctx, m)
+	case len(line) > 0:
+		_, err = c.out.Write(line)
+	}
+	c.mu.Lock()
+	delete(c.open, r.ID)
+	c.mu.Unlock()
+	select {
+	case c.idle <- struct{}{}:
+	default:
 	}
 	return err
 }
