@@ -43,7 +43,7 @@ Exit 0: the record is unchanged. 5: it was altered, truncated, or extended.` + a
 		Example: "  metier audit verify latest\n  metier audit verify .metier/runs/20260131-101500-1a2b3c4d --json",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) error {
-			root, id, err := a.findRun(place, args[0])
+			root, id, err := a.findOwn(place, args[0])
 			if err != nil {
 				return err
 			}

@@ -49,6 +49,11 @@ func (a *app) findRun(p runPlace, what string) (root, id string, err error) {
 	return a.findBy(p, what, run.Find)
 }
 
+// findOwn is like findRun, for commands that verify a run.
+func (a *app) findOwn(p runPlace, what string) (root, id string, err error) {
+	return a.findBy(p, what, func(root, what string) (string, string, error) { return run.FindOwn(root, what, a.engine().RunOptions()) })
+}
+
 // findAgent resolves the user's reference to the run of an agent, for commands that continue it.
 func (a *app) findAgent(ctx context.Context, p runPlace, what string) (root, id string, err error) {
 	return a.findNoted(ctx, p, what, run.FindAgent)
@@ -269,7 +274,7 @@ unzip it and run 'metier audit verify FOLDER/RUN'.` + aboutRun,
 			if out == "-" && a.outTerminal() {
 				return wrong("terminal", "specify a file with -o FILE, or pipe the output", "a zip archive cannot be printed in a terminal")
 			}
-			root, id, err := a.findRun(place, args[0])
+			root, id, err := a.findOwn(place, args[0])
 			if err != nil {
 				return err
 			}
