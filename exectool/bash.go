@@ -86,8 +86,12 @@ func (t bashTool) Facts(ctx context.Context, _ *metier.Session, raw json.RawMess
 	r.Summary, r.Commands, r.Starts = a.Command, facts.Commands, facts.Starts
 	r.Opaque, r.OpaqueWhy = facts.Opaque, strings.Join(facts.Why, ", ")
 	fail := Script{Skill: "bash"}.refusal()
-	if _, err = t.cwd(a.Cwd, t.home(), false, fail); err == nil {
+	dir, err := t.cwd(a.Cwd, t.home(), false, fail)
+	if err == nil {
 		err = t.strong(report)
+	}
+	if dir != t.home() && len(r.Commands) > 0 { // the words of an allow rule may be relative paths
+		r.Commands = append([][]string{{"cd", a.Cwd}}, r.Commands...)
 	}
 	if err != nil {
 		r.Broken, r.BrokenWhy = metier.CodeOf(err), worded(err)
