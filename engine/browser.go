@@ -88,7 +88,7 @@ func (r *Run) onHost() (*exectool.Host, error) {
 	if c == nil || c.Manifest.Target != subagent.TargetHost {
 		return nil, nil
 	}
-	bare := unconfined.New(nil)
+	bare := unconfined.New(&unconfined.Options{Temp: r.e.staging(r.launch.Workspace)})
 	r.owned = append(r.owned, bare)
 	h := &exectool.Host{Scripts: r.launch.Scripts, Approved: r.launch.Approved, Sandbox: bare, Leased: c.Browser, Credentials: slices.Clone(signIn), Path: slices.Clone(r.op.Browser.Path)}
 	if self, err := os.Executable(); err == nil {

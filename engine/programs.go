@@ -57,7 +57,7 @@ func Backend(asked string, op config.Operator) (string, error) {
 func (e *Engine) OpenSandbox(name string, op config.Operator) (sandbox.Sandbox, bool, error) {
 	switch name {
 	case BackendUnsafe:
-		return unconfined.New(nil), true, nil
+		return unconfined.New(&unconfined.Options{Temp: e.staging("")}), true, nil
 	case BackendGVisor:
 		if op.Sandbox.Runsc == "" {
 			return nil, false, metier.Errorf(metier.Invalid, "runsc_unset", "set sandbox.runsc in the configuration to the path of gVisor's runsc", "no runsc is configured")

@@ -22,6 +22,9 @@ type location struct {
 
 // stage creates the trees and the scratch folder of a job.
 func (h *Host) stage(j sandbox.Job) (p *location, err error) {
+	if err := os.MkdirAll(h.temp, 0o700); err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp(h.temp, "metier-unsafe-")
 	if err != nil {
 		return nil, err

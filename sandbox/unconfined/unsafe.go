@@ -29,7 +29,7 @@ func notes() []string { return []string{NoteUnconfined, NoteLimits} }
 
 // Options configure a Host. Nil selects the defaults.
 type Options struct {
-	Temp string // where folders of jobs are made; "": the system's
+	Temp string // where folders of jobs are made, created if it is missing; "": the system's
 }
 
 // Host runs jobs directly on this machine.
