@@ -51,7 +51,9 @@ func (a *app) findRun(p runPlace, what string) (root, id string, err error) {
 
 // findOwn is like findRun, for commands that verify a run.
 func (a *app) findOwn(p runPlace, what string) (root, id string, err error) {
-	return a.findBy(p, what, func(root, what string) (string, string, error) { return run.FindOwn(root, what, a.engine().RunOptions()) })
+	return a.findBy(p, what, func(root, what string) (string, string, error) {
+		return run.FindOwn(root, what, a.engine().RunOptions())
+	})
 }
 
 // findAgent resolves the user's reference to the run of an agent, for commands that continue it.
