@@ -15,7 +15,7 @@ import (
 func (a *app) runsApprovalsCommand() *cobra.Command {
 	var revoke []string
 	c := &cobra.Command{Use: "approvals", Short: "List or revoke permanent script approvals",
-		Long: `Approvals lists the approvals with the scope always. Each applies to one script
+		Long: `Approvals lists the permanent approvals (scope "always"). Each applies to one script
 until one of the skill's files, the isolation, or the network access changes. They
 are stored in approvals.json in metier's state folder. Revoking an approval does not
 affect the run in which it was given.`,

@@ -18,7 +18,7 @@ func (a *app) trustCommand() *cobra.Command {
 		Long: `Trust records the digest of all of a skill's current files, and the tier that the
 skill gets. Trust ends when one of the files changes. The skill then returns
 to its root's tier, and a diagnostic reports this. Trust can raise a third-party
-skill to user or project, never to org or builtin. The command does not run
+skill to the user or project tier, but never to org or builtin. The command does not run
 anything. Read the skill first: metier show NAME --body.`,
 		Example: "  metier trust table-report\n  metier trust third_party:report --tier project\n  metier trust table-report --revoke", Args: oneSkill,
 		RunE: func(c *cobra.Command, args []string) error {

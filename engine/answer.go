@@ -95,7 +95,7 @@ func (e *Engine) answerIn(ctx context.Context, folder *run.Folder, a AnswerReque
 	return q, ans, nil
 }
 
-const unchecked = "the files of the skill were not compared with the question; they are compared when the run continues: %s"
+const unchecked = "the skill's current files were not compared with those that the question covers; they are compared when the run continues: %s"
 
 // stillAsked returns an error if the skill that a question covers has changed on disk since: a yes
 // would cover the files that were shown, and these no longer run. Skills outside the run's roots,

@@ -8,7 +8,7 @@ var network = []Code{
 	{"port_not_allowed", "denied", "The port is not allowed.", "Use the scheme's default port."},
 	{"host_invalid", "invalid,denied", "The host name is invalid.", "Use a DNS name."},
 	{"host_mismatch", "denied", "The Host header differs from the requested host.", ""},
-	{"host_unresolved", "unavailable", "The host name has no address.", "Check the name and DNS."},
+	{"host_unresolved", "unavailable", "The host name does not resolve to an address.", "Check the name and DNS."},
 	{"address_not_public", "denied", "The host's address is private, local, or reserved.", ""},
 	{"method_not_allowed", "denied", "The HTTP method is not allowed.", "Use GET."},
 	{"request_invalid", "", "The proxy could not parse the request.", ""},

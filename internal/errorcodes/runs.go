@@ -91,7 +91,7 @@ var records = []Code{
 	{"result_missing", "", "One of the model's calls has no result.", ""},
 	{"result_repeated", "", "One of the model's calls has two results.", ""},
 	{"skill_findings", "", "Some skills have warnings or errors. They are outside the project, and the run does not name them.", "List them with 'metier list'."},
-	{"skill_unchecked", "", "A skill's files could not be checked against a question, so they are checked when the run continues.", "Read the message."},
+	{"skill_unchecked", "", "A skill's current files could not be compared with those that a question covers. They are compared when the run continues.", "Read the message."},
 	{"registry_unbound", "", "The record is from a release that did not record the registry, so the skills on disk are used.", ""},
 	{"list_truncated", "", "There are more runs than the list shows.", "Remove old runs."},
 	{"injection_like", "", "Some text in a skill looks like a prompt injection.", "Review the file."},
