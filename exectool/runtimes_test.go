@@ -267,6 +267,32 @@ func TestInterpreters(t *testing.T) {
 	}
 }
 
+func TestGoScript_TakesNoPackageFromTheWorkspace(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"go.mod": "module w\n\ngo 1.21\n", "lib.go": "package w\n\nfunc Name() string { return \"workspace\\n\" }\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := newFixture(t, setup{options: func(o *exectool.Options) {
+		o.Workspace = &sandbox.Workspace{Host: dir}
+		o.Limits.Memory, o.Limits.Scratch, o.Limits.ScratchFiles, o.Limits.Processes = 2<<30, 512<<20, 20_000, 256
+		o.Limits.Wall = 2 * time.Minute
+	}}, demo(map[string]string{"scripts/a.go": "package main\n\nimport (\n\t\"syscall\"\n\t\"w\"\n)\n\nfunc main() { syscall.Write(1, []byte(w.Name())) }\n"}))
+	o := w.run("scripts/a.go")
+	if o.Code() == "interpreter_missing" {
+		testenv.Skip(t, "needs go: "+o.Text())
+	}
+	r := result(t, o)
+	if diff := cmp.Diff("", r.Stdout); diff != "" {
+		t.Errorf("stdout (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(r.Stderr, "package w is not in std") && !strings.Contains(r.Stderr, `cannot find package "w"`) {
+		t.Errorf("stderr: %s", r.Stderr)
+	}
+}
+
 func TestMissingInterpreterIsNamed(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, setup{}, demo(map[string]string{"scripts/a": "#!/usr/bin/env no-such-program-here\n"}))

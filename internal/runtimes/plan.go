@@ -80,8 +80,9 @@ var table = []runtime{
 	{name: "python", bases: []string{"python3", "python"}, exts: []string{".py"}, programs: []string{"python3"}, before: []string{"-E", "-s", "-B"}},
 	{name: "ruby", bases: []string{"ruby"}, exts: []string{".rb"}, programs: []string{"ruby"}, before: []string{"--disable=gems,rubyopt"}},
 	{name: "perl", bases: []string{"perl"}, exts: []string{".pl"}, programs: []string{"perl"}, after: []string{"--"}},
+	// With modules, go would take the module, and its packages, from the working folder.
 	{name: "go", bases: []string{"go"}, exts: []string{".go"}, programs: []string{"go"}, before: []string{"run"},
-		env: []string{"GOCACHE=/tmp/.go", "GOPATH=/tmp/.gopath", "GOPROXY=off", "GOTOOLCHAIN=local", "GOFLAGS=-mod=mod", "GO111MODULE=auto"}},
+		env: []string{"GOCACHE=/tmp/.go", "GOPATH=/tmp/.gopath", "GOPROXY=off", "GOTOOLCHAIN=local", "GOFLAGS=", "GO111MODULE=off"}},
 	{name: "rust", bases: []string{"rust-script"}, exts: []string{".rs"}, programs: []string{"rust-script"}},
 	{name: "pwsh", bases: []string{"pwsh"}, exts: []string{".ps1"}, programs: []string{"pwsh"}, before: []string{"-NoProfile", "-NonInteractive"}, after: []string{"-File"},
 		env: []string{"POWERSHELL_TELEMETRY_OPTOUT=1"}},
