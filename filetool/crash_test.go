@@ -124,6 +124,31 @@ func TestKilledWriteIsDoneExactlyOnce(t *testing.T) {
 	}
 }
 
+func TestOpenPlace_KeepsTheFileOfAnotherSession(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, setup{}, map[string]string{"f": "a"})
+	target, err := e.ws.Resolve("f", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := openPlace(target, "one", "t1.c1", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.close()
+	if err := first.fill([]byte("b")); err != nil {
+		t.Fatal(err)
+	}
+	second, err := openPlace(target, "two", "t1.c1", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.close()
+	if _, err := first.dir.Lstat(first.temp); err != nil {
+		t.Errorf("the same call of another session removed the file: %v", err)
+	}
+}
+
 func TestLeftoverOfTheSameCallIsCleared(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, setup{}, map[string]string{"d/f": "a"})

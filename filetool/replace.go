@@ -31,10 +31,11 @@ type place struct {
 }
 
 // openPlace opens the target's folder, makes the folders that are missing if
-// asked to, and removes what an earlier try of the same call left behind.
-func openPlace(t Target, call string, create bool) (*place, error) {
+// asked to, and removes what an earlier try of the same call left behind. Calls
+// of other sessions have the same IDs.
+func openPlace(t Target, session, call string, create bool) (*place, error) {
 	dir, name := path.Split(t.Rel)
-	sum := sha256.Sum256([]byte(call + "\x00" + t.Rel))
+	sum := sha256.Sum256([]byte(session + "\x00" + call + "\x00" + t.Rel))
 	p := &place{t: t, dir: t.base.root, name: name, temp: ".metier-" + hex.EncodeToString(sum[:8]) + ".tmp"}
 	if dir = strings.Trim(dir, "/"); dir != "" {
 		var before func(*os.Root, string) error

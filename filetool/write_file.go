@@ -148,7 +148,7 @@ func (f files) carryOut(ctx context.Context, x *metier.ToolContext, name, p stri
 	}
 	f.w.writing.Lock()
 	defer f.w.writing.Unlock()
-	pl, err := openPlace(t, x.Call().ID, in.Before == absent)
+	pl, err := openPlace(t, x.Session().State().Session, x.Call().ID, in.Before == absent)
 	if err != nil {
 		return failed(ctx, err)
 	}
