@@ -55,7 +55,7 @@ func (a *app) promptText(ctx context.Context, f runFlags, ph config.Phase) (stri
 		}
 		text = string(b)
 	} else if file != "" {
-		b, err := namedfile.Read(a.env.Path(file), most)
+		b, err := a.engine().ReadInput(file, most, f.workspace)
 		if _, long := errors.AsType[namedfile.TooLong](err); long {
 			return "", wrong("prompt_too_large", "move long content to files in the workspace, and refer to them in the task", "the task: %w", err)
 		}
@@ -313,13 +313,13 @@ func (a *app) request(ctx context.Context, f runFlags, rf config.RunFile, ph con
 		return q, err
 	}
 	if f.outputSchema != "" {
-		q.Output, err = a.schema(f.outputSchema)
+		q.Output, err = a.schema(f.outputSchema, f.workspace)
 	}
 	return q, err
 }
 
-func (a *app) schema(file string) (json.RawMessage, error) {
-	b, err := namedfile.Read(a.env.Path(file), 1<<20)
+func (a *app) schema(file, workspace string) (json.RawMessage, error) {
+	b, err := a.engine().ReadInput(file, 1<<20, workspace)
 	if err != nil {
 		return nil, wrong("schema_unreadable", "specify the path to a JSON Schema", "read the output schema: %w", err)
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"metier/harness"
 	"metier/internal/atomicfile"
 	"metier/internal/confine"
+	"metier/internal/namedfile"
 	"metier/skillroots"
 )
 
@@ -128,13 +130,32 @@ func (e *Engine) WriteOutput(file string, data []byte, perm fs.FileMode, workspa
 	if mode&fs.ModeCharDevice != 0 { // such as /dev/null
 		return atomicfile.Put(file, data, perm)
 	}
+	if dir := e.misled(file, workspaces...); dir != "" {
+		return fmt.Errorf("a symbolic link in the workspace %s leads to %s", dir, real)
+	}
+	return atomicfile.Put(file, data, perm)
+}
+
+// ReadInput reads a file of at most most bytes that the user named and that a model will see. It fails
+// for the links for which WriteOutput fails.
+func (e *Engine) ReadInput(file string, most int64, workspace string) ([]byte, error) {
+	file = e.Env.Path(file)
+	if dir := e.misled(file, confine.RealPathOfExisting(e.Env.Path(cmp.Or(workspace, e.Env.Dir)))); dir != "" {
+		return nil, fmt.Errorf("%s: a symbolic link in the workspace %s leads to it; specify the file itself", confine.RealPathOfExisting(file), dir)
+	}
+	return namedfile.Read(file, most)
+}
+
+// misled returns the first workspace in which a link on the way to a file leads out of it or to a file
+// that may be protected, or "". These are the given ones, and those in which metier has run.
+func (e *Engine) misled(file string, workspaces ...string) string {
 	known := ways{}
 	for _, dir := range append(slices.Sorted(maps.Values(e.projects())), workspaces...) {
 		if links, end := known.follow(dir, file); len(links) > 0 && (end == "" || special(end)) {
-			return fmt.Errorf("a symbolic link in the workspace %s leads to %s", dir, real)
+			return dir
 		}
 	}
-	return atomicfile.Put(file, data, perm)
+	return ""
 }
 
 // special reports whether a path in a workspace is, or is in, a hidden file or folder, a folder of
