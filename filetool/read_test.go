@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -270,6 +271,20 @@ func TestSearchFiles_LimitsTheWorkOfSlowPatterns(t *testing.T) {
 	want := "a:1: a\n[stopped after 1 files and 2 bytes: a pattern with 1803 states is slow; use smaller repetitions, or search fewer files]\n"
 	if diff := cmp.Diff(want, e.call("search_files", args{"pattern": "^(a?){450}$"}).Text()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestSearchFiles_CountsBinaryFilesTowardItsLimit(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, setup{}, map[string]string{"b/00": strings.Repeat("\x00", searchFileMax)})
+	for i := range searchBytes/searchFileMax + 1 {
+		if err := os.Link(e.at("b/00"), e.at(fmt.Sprintf("b/%02d", i+1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := e.call("search_files", args{"pattern": "x"}).Text()
+	if want := fmt.Sprintf("stopped after 0 files and %d bytes", searchBytes); !strings.Contains(got, want) {
+		t.Errorf("no %q in %s", want, got)
 	}
 }
 

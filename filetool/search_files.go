@@ -259,23 +259,29 @@ type hunt struct {
 
 	matches, files                         int
 	bytes, work                            int64
+	read                                   int64 // bytes, also of files that are not searched
 	binary, big, unreadable, links, closed int
 	inner                                  int
 }
 
 // file searches one file; false ends the search.
 func (h *hunt) file(ctx context.Context, d *confine.Dir, rel, shown string) bool {
-	if h.files >= searchFilesMax || h.bytes >= searchBytes {
-		h.cut = fmt.Sprintf("stopped after %d files and %d bytes", h.files, h.bytes)
+	if ctx.Err() != nil {
 		return false
 	}
-	b, _, err := d.ReadFile(rel, searchFileMax)
+	if h.files >= searchFilesMax || h.read >= searchBytes {
+		h.cut = fmt.Sprintf("stopped after %d files and %d bytes", h.files, h.read)
+		return false
+	}
+	b, info, err := d.ReadFile(rel, searchFileMax)
 	switch confine.CodeOf(err) {
 	case "":
+		h.read += info.Size
 	case confine.TooBig:
 		h.big++
 		return true
 	default:
+		h.read += info.Size
 		h.unreadable++
 		return true
 	}
