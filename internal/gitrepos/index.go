@@ -17,6 +17,9 @@ import (
 // mostIndex is the maximum size of an index, in bytes.
 const mostIndex = 256 << 20
 
+// mostName is the maximum length of a name in an index, in bytes: that of a path.
+const mostName = 4096
+
 // An indexEntry is an entry of an index.
 type indexEntry struct {
 	mode uint32
@@ -91,7 +94,7 @@ func parseIndex(b []byte, hash int, entry func(indexEntry) bool) (extensions []s
 			rest, keep = rest[n:], len(name)-cut
 		}
 		end := bytes.IndexByte(rest, 0)
-		if end < 0 {
+		if end < 0 || keep+end > mostName { // version 4 could take time that grows with the square
 			return nil, false
 		}
 		name = name[:keep] + string(rest[:end])
