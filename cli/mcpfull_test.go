@@ -12,14 +12,14 @@ import (
 func TestMCP_EndsSessionWhenItsRecordIsFull(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.write(map[string]string{"shelf/say/SKILL.md": "---\nname: say\ndescription: Say something.\narguments: words\n---\nSay it.\n"})
+	p.write(map[string]string{"shelf/say/SKILL.md": "---\nname: say\ndescription: Say something.\narguments: words\n---\nSay $words.\n" + strings.Repeat("Say it.\n", 3<<20/8)})
 	w := p.servesHTTP()
 	other := w.client("2025-11-25")
 	other.call("load_skill", map[string]any{"name": "report"})
 	c := w.client("2025-11-25")
 	n, err := 0, error(nil)
 	for ; n < 40 && err == nil; n++ {
-		_, err = c.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "say", Arguments: map[string]string{"words": strings.Repeat(string(rune('A'+n)), 3<<20)}})
+		_, err = c.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "say", Arguments: map[string]string{"words": string(rune('A' + n))}})
 	}
 	if n == 40 || err == nil || !strings.Contains(err.Error(), "record_full: ") {
 		t.Errorf("after %d prompts of 3 MiB: %v", n, err)
