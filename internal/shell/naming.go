@@ -42,7 +42,7 @@ func namesProgram(words []word) bool {
 		name, value, _ := strings.Cut(strings.TrimPrefix(w.text, "--"), "=")
 		long := strings.HasPrefix(w.text, "--")
 		switch {
-		case long && abbreviates(name, l.long), !long && l.lettered(w.text, l.short), l.inside != nil && l.inside.MatchString(w.text):
+		case long && abbreviates(name, l.long), !long && l.lettered(w.text, l.short), l.inside != nil && (base == "sqlite3" && !w.known || l.inside.MatchString(w.text)):
 			return true
 		case long && abbreviates(name, option) || !long && l.lettered(w.text, letter):
 			if !w.known || i+2 < len(words) && !words[i+2].known {
