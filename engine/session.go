@@ -22,7 +22,7 @@ type SessionOptions struct {
 	Blobs    record.Blobs
 	ID       string // of the session, with Log
 	Tools    []metier.Tool
-	Snapshot func(context.Context) (*metier.Snapshot, error) // the skills; nil: those of the run
+	Snapshot func(context.Context) (*metier.Snapshot, error) // the skills; nil: the skills of the run
 	Like     *metier.Session                                 // another session of the same run, or nil
 	Output   func(call, stream string, p []byte)             // receives what programs write
 }

@@ -19,7 +19,7 @@ var gitCommands = set(`add am annotate apply archive backfill bisect blame branc
 	var verify-commit verify-pack verify-tag version web--browse whatchanged worktree write-tree
 	absorb annex filter-repo flow lfs`)
 
-// unknownToGit reports whether the subcommand of git in these words is none that is known. It may then
+// unknownToGit reports whether the subcommand of git in these words is not a known one. It may then
 // be an alias, or a misspelled command, which git can correct without starting another program.
 func unknownToGit(words []word) bool {
 	flags, valued := set(before["git"].flags), set(before["git"].valued)

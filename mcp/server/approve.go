@@ -38,8 +38,8 @@ type question struct{ result *mcp.CallToolResult }
 func (*question) Error() string { return "a person has to answer first" }
 
 // consented makes a call, and asks the client's user if policy requires it. A client that cannot
-// ask is told what would have to be allowed. An answer counts once: if the call has changed since
-// the question, the user is asked again.
+// ask gets an error that says what would have to be allowed. An answer counts once: if the call has
+// changed since the question, the user is asked again.
 func (s *Server) consented(ctx context.Context, c *client, req *mcp.CallToolRequest, call metier.Call, answered *asked) (metier.Observation, error) {
 	for {
 		o, err := c.session.Call(ctx, call)
@@ -134,7 +134,7 @@ func (s *Server) asking(next mcp.MethodHandler) mcp.MethodHandler {
 		defer done()
 		r, err := next(ctx, method, req)
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("nobody answered the question within %s; make the call again to ask again", s.opts.Answer)}
+			err = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("the question was not answered within %s; make the call again to ask again", s.opts.Answer)}
 		}
 		return r, err
 	}

@@ -268,7 +268,7 @@ func TestQuestionsThatNobodyAnswers(t *testing.T) {
 	}
 	brief := load(time.Millisecond)
 	go func() { <-shown }()
-	if err := brief(); err == nil || !strings.Contains(err.Error(), "nobody answered the question within 1ms") {
+	if err := brief(); err == nil || !strings.Contains(err.Error(), "the question was not answered within 1ms") {
 		t.Errorf("a question without an answer: %v", err)
 	}
 	close(answer)
