@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -182,14 +183,18 @@ func isStateless(r *http.Request) bool {
 }
 
 // bounded rejects a large request while too many others are active, one of which a session would
-// keep too much, and a batch of too many messages. It also reports bodies that are nested too deeply
-// or have too many values, for which the library's error would be vague.
+// keep too much, a batch of too many messages, and a body that is not exactly one JSON value, so that
+// the library reads what was checked. It also reports bodies that are nested too deeply or have too
+// many values, for which the library's error would be vague.
 func bounded(next http.Handler) http.Handler {
 	l := &room{most: mostLarge, ofOne: mostOfOne}
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
-			b, err := io.ReadAll(io.LimitReader(r.Body, mostBody))
-			if errors.Is(err, intake.ErrTooDeep) || errors.Is(err, intake.ErrTooMany) {
+			b, err := io.ReadAll(io.LimitReader(r.Body, mostBody+1))
+			if err == nil && len(b) > 0 && len(b) <= mostBody && !json.Valid(b) {
+				err = errors.New("the body is not one JSON value") // the library reads the first of several
+			}
+			if err != nil {
 				http.Error(w, err.Error(), http.StatusBadRequest)
 				return
 			}
@@ -203,7 +208,7 @@ func bounded(next http.Handler) http.Handler {
 				http.Error(w, fmt.Sprintf("more than %d messages in one request; send fewer at a time", mostBatch), http.StatusBadRequest)
 				return
 			}
-			r.Body = readAgain{io.MultiReader(bytes.NewReader(b), r.Body), r.Body} // the rest, or the error
+			r.Body = readAgain{io.MultiReader(bytes.NewReader(b), r.Body), r.Body} // the rest of what is too large
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -170,7 +170,9 @@ func TestHandler_RefusesWhatSessionsWouldKeep(t *testing.T) {
 		`{"Method":"tools/call",` + message("notifications/initialized", `{"x":`+long+`}`)[1:]:               twice,
 		message("tools/call", `{"name":"unknown","arguments":{"x":`+long+`}}`):                               "200 OK",
 		message("prompts/get", `{"name":"unknown","arguments":{"x":`+long+`}}`):                              "200 OK",
-		message("ping", `{}`): "200 OK",
+		"[" + message("notifications/initialized", `{"_meta":`+wide+`}`) + "] x":                             "400 Bad Request",
+		message("ping", `{}`) + "{}":                                                                         "400 Bad Request",
+		message("ping", `{}`):                                                                                "200 OK",
 	} {
 		if diff := cmp.Diff(want, post(body)); diff != "" {
 			t.Errorf("%.60s… (-want +got):\n%s", body, diff)

@@ -24,9 +24,9 @@ func keptTooMuch(body []byte, opens bool) string {
 	if opens {
 		return fmt.Sprintf("a request that opens a session has at most %d bytes and %d JSON values", mostKept, keptValues)
 	}
-	messages := []json.RawMessage{body}
-	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) && json.Unmarshal(body, &messages) != nil {
-		return "" // the library reports it
+	var messages []json.RawMessage
+	if json.Unmarshal(body, &messages) != nil {
+		messages = []json.RawMessage{body}
 	}
 	for _, m := range messages {
 		if short(m) {
