@@ -5,12 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
+	"metier/internal/parallel"
 	"metier/internal/runtimes"
 	"metier/internal/termtext"
 	"metier/policy"
@@ -60,7 +59,7 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 			return nil, err
 		}
 		skills := make([]Skill, len(heads))
-		parallel(ctx, len(heads), 64, func(i int) { skills[i] = newSkill(heads[i], m, parse, names).reserved(m) })
+		parallel.Each(ctx, len(heads), 64, func(i int) { skills[i] = newSkill(heads[i], m, parse, names).reserved(m) })
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -105,23 +104,6 @@ func (n *Snapshot) list(ctx context.Context, m Mount) ([]*Head, error) {
 		heads = append(heads, h)
 	}
 	return heads, nil
-}
-
-// parallel calls f for each index below count, on all cores, until ctx is done.
-// A goroutine takes share indexes at a time.
-func parallel(ctx context.Context, count, share int, f func(i int)) {
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), (count+share-1)/share) {
-		wg.Go(func() {
-			for end := int(next.Add(int64(share))); end-share < count && ctx.Err() == nil; end = int(next.Add(int64(share))) {
-				for i := end - share; i < min(end, count); i++ {
-					f(i)
-				}
-			}
-		})
-	}
-	wg.Wait()
 }
 
 // other keeps a group or a document.
@@ -201,7 +183,7 @@ func (n *Snapshot) weigh(ctx context.Context, sk Skill, m Mount) Skill {
 // listed is refused, not the whole snapshot.
 func (n *Snapshot) indexAll(ctx context.Context) error {
 	full, faults := make([]Skill, len(n.skills)), make([]error, len(n.skills))
-	parallel(ctx, len(n.skills), 1, func(i int) {
+	parallel.Each(ctx, len(n.skills), 1, func(i int) {
 		if n.skills[i].usable() {
 			full[i], faults[i] = n.Index(ctx, n.skills[i])
 		}

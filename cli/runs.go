@@ -147,6 +147,7 @@ task. In a terminal, the task is truncated to fit the width.`,
 			if err != nil {
 				return err
 			}
+			a.endsSoon()
 			list, err := a.engine().Runs(c.Context(), root)
 			if err != nil {
 				return err

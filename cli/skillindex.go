@@ -36,18 +36,23 @@ type skillIndex struct {
 	a *app
 }
 
-// openIndex finds the skills at a location, as a run there would.
-func (a *app) openIndex(ctx context.Context, p skillLocation) (*skillIndex, error) {
-	if a.env.Get("GOGC") == "" { // the command ends soon: more memory for less time
+// endsSoon trades memory for time: what a short command allocates need not be freed.
+func (a *app) endsSoon() {
+	if a.env.Get("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}
+}
+
+// openIndex finds the skills at a location, as a run there would.
+func (a *app) openIndex(ctx context.Context, p skillLocation) (*skillIndex, error) {
+	a.endsSoon()
 	layer, err := setFlag(p.set)
 	if err != nil {
 		return nil, err
 	}
 	d, err := a.engine().Discover(ctx, engine.Request{Workspace: p.workspace, Profile: p.profile, Roots: p.roots, Harnesses: p.harness, Servers: p.mcp, Layers: []settings.Layer{layer}})
 	if err != nil {
-		return nil, profileHint(err)
+		return nil, err
 	}
 	a.found = append(a.found, d)
 	return &skillIndex{d, a}, nil

@@ -141,9 +141,21 @@ func (c *chain) take(b *batch) {
 	}
 }
 
-// parse reads one stored line strictly. An unknown field means that a newer version wrote the line,
-// and must not be ignored.
-func parse(b []byte) (line, *Error) {
+// parse reads one stored line strictly.
+func parse(b []byte) (l line, err *Error) {
+	l, own := parseOwn(b)
+	if !own {
+		l, err = parseAny(b)
+	}
+	if err == nil && (l.Seq == 0 || l.ID == "" || l.Type == "" || l.More < 0) {
+		err = &Error{Code: CodeAltered, Detail: "not an entry: seq, id or type is missing"}
+	}
+	return l, err
+}
+
+// parseAny reads a line in any form of JSON. An unknown field means that a newer version wrote the
+// line, and must not be ignored.
+func parseAny(b []byte) (line, *Error) {
 	var l line
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
@@ -156,9 +168,6 @@ func parse(b []byte) (line, *Error) {
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return l, &Error{Code: CodeAltered, Detail: "more than one value in the line"}
-	}
-	if l.Seq == 0 || l.ID == "" || l.Type == "" || l.More < 0 {
-		return l, &Error{Code: CodeAltered, Detail: "not an entry: seq, id or type is missing"}
 	}
 	return l, nil
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // FuzzLine compares a stored line with the output of encoding/json.
@@ -34,5 +36,43 @@ func FuzzLine(f *testing.F) {
 		if err == nil && string(got)+"\n" != want.String() {
 			t.Fatalf("line\n%s\nwant\n%s", got, want.String())
 		}
+		sameEntry(t, got)
 	})
+}
+
+// FuzzOwnLine compares what is read of a line with what encoding/json reads.
+func FuzzOwnLine(f *testing.F) {
+	f.Add([]byte(`{"v":1,"seq":2,"prev":"sha256:00","id":"a","at":"2026-01-02T03:04:05.6Z","by":"b","type":"t","must":true,"data":{"a":["}",{"b":"\\""}]},"refs":[{"digest":"d","size":7,"media":"m"},{"digest":"e","size":0}],"more":3}`))
+	f.Add([]byte(`{"v":1,"seq":1,"prev":"","id":"a","at":"2026-01-02T03:04:05Z","type":"t"}`))
+	f.Fuzz(sameEntry)
+}
+
+func TestParseOwn_ReadsWhatIsWritten(t *testing.T) {
+	t.Parallel()
+	m := NewMemory()
+	e := Entry{ID: "a", By: "b", Type: "t", Must: true, Data: json.RawMessage(`{"a":["}",{"b":"\""}]}`), Refs: []Ref{{Digest: "d", Size: 7, Media: "m"}, {Digest: "e"}}}
+	if _, err := m.Append(t.Context(), Head{}, e, Entry{ID: "c", Type: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	for b := range m.Lines(t.Context()) {
+		if _, ok := parseOwn(b); !ok {
+			t.Errorf("not read: %s", b)
+		}
+		sameEntry(t, b)
+	}
+}
+
+// sameEntry fails if a line that parseOwn accepts is another one to encoding/json.
+func sameEntry(t *testing.T, b []byte) {
+	got, ok := parseOwn(b)
+	if !ok {
+		return
+	}
+	want, err := parseAny(b)
+	if err != nil {
+		t.Fatalf("%s: %v", b, err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", b, diff)
+	}
 }

@@ -81,7 +81,7 @@ type FileLog struct {
 	marks     []mark  // of entries 1, 1+markEvery, …; elements are never changed
 	last      sum     // of the last entry's line
 	end       int64   // of the last entry
-	tail      []Entry // the newest entries appended here, at most twice tailMax
+	tail      []Entry // the newest entries appended here, or read at a read-only opening; at most twice tailMax
 	failed    error   // a failed sync: what is on disk is not known any more
 	recovered *Recovery
 
@@ -89,8 +89,8 @@ type FileLog struct {
 	synced int64      // end at the last sync, -1 before
 }
 
-// tailMax is the minimum number of recently appended entries kept in memory. A session and a driver
-// fold each entry right after it is written.
+// tailMax is the minimum number of recent entries kept in memory. A session and a driver fold each
+// entry right after it is written, and a list of runs reads short logs twice.
 const tailMax = 32
 
 // markEvery is the number of lines per mark. A session may write for days, and a mark for each line
@@ -165,9 +165,13 @@ func (l *FileLog) load() error {
 			return &Error{Code: CodeAltered, Path: l.path, Seq: x.Seq, Detail: fmt.Sprintf("ID %q is in the log twice", x.ID)}
 		}
 		places, open.ids = append(places, placed{ln.Off, s}), append(open.ids, x.ID)
+		if l.opt.ReadOnly {
+			open.entry = append(open.entry, x.Entry)
+		}
 		if x.More == 0 {
 			open.head = w.head
 			l.chain.take(&open)
+			l.keep(open.entry)
 			for i, p := range places {
 				l.place(w.head.Seq-uint64(len(places)-1-i), p.off, p.sum)
 			}
@@ -264,11 +268,15 @@ func (l *FileLog) Append(ctx context.Context, after Head, e ...Entry) (Head, err
 		start = end
 	}
 	l.end = off + int64(len(b.bytes))
-	l.tail = append(l.tail, b.entry...)
+	l.keep(b.entry)
+	return l.chain.head, nil
+}
+
+func (l *FileLog) keep(e []Entry) {
+	l.tail = append(l.tail, e...)
 	if n := len(l.tail) - tailMax; n > tailMax { // not at each append: readers may hold what it is cut from
 		l.tail = append(make([]Entry, 0, 2*tailMax), l.tail[n:]...)
 	}
-	return l.chain.head, nil
 }
 
 // newest returns the entries from seq on if all of them are in memory. The caller must hold mu.

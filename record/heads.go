@@ -45,8 +45,13 @@ type Heads struct {
 	file   *os.File
 	newest map[string]HeadLine // the newest head that is not pending, by name of the log
 	bad    int
-	dirty  bool // lines were added since the last Sync
+	dirty  bool       // lines were added since the last Sync
+	short  []HeadLine // all lines, if there are few
+	size   int64      // of the file when short was read
 }
+
+// mostShort is the number of lines of a file of heads that is not read twice.
+const mostShort = 64
 
 // OpenHeads opens the file at path, and creates it unless o.ReadOnly is set.
 func OpenHeads(path string, o *Options) (*Heads, error) {
@@ -90,7 +95,16 @@ func (h *Heads) each(use func(HeadLine) error) error {
 	if now, err := f.Stat(); err != nil || !os.SameFile(info, now) {
 		return &Error{Code: CodeAltered, Path: h.path, Detail: "the file of heads was replaced while it was open", Err: err}
 	}
-	h.bad = 0
+	if len(h.short) > 0 && info.Size() == h.size {
+		for _, l := range h.short {
+			if err := use(l); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	h.bad, h.short, h.size = 0, nil, 0
+	var all []HeadLine
 	for ln, err := range jsonl.Scan(f, 0, maxHeadLine) {
 		if err != nil {
 			return storage(h.path, uint64(ln.N), err)
@@ -103,9 +117,15 @@ func (h *Heads) each(use func(HeadLine) error) error {
 			h.bad++
 			continue
 		}
+		if len(all) <= mostShort {
+			all = append(all, l)
+		}
 		if err := use(l); err != nil {
 			return err
 		}
+	}
+	if len(all) <= mostShort {
+		h.short, h.size = all, info.Size()
 	}
 	return nil
 }

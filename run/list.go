@@ -6,12 +6,14 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"metier"
 	"metier/event"
 	"metier/internal/distinct"
+	"metier/internal/parallel"
 	"metier/model"
 	"metier/record"
 )
@@ -53,14 +55,13 @@ func List(ctx context.Context, root string, o *Options) ([]Summary, error) {
 		return nil, fault("list", root, err)
 	}
 	more := len(entries) > maxRuns
-	for _, e := range entries[max(0, len(entries)-maxRuns):] {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if e.Name()[0] == '.' && !e.IsDir() {
-			continue // droppings of a file browser
-		}
-		out = append(out, summarize(ctx, root, e.Name(), o))
+	entries = slices.DeleteFunc(entries[max(0, len(entries)-maxRuns):], func(e fs.DirEntry) bool {
+		return e.Name()[0] == '.' && !e.IsDir() // droppings of a file browser
+	})
+	out = make([]Summary, len(entries), len(entries)+1)
+	parallel.Each(ctx, len(entries), 1, func(i int) { out[i] = summarize(ctx, root, entries[i].Name(), o) })
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	if more {
 		out = append(out, Summary{Code: CodeOverflow, Problem: CodeOverflow + ": the folder has more entries than are listed; move old runs elsewhere"})
@@ -69,8 +70,9 @@ func List(ctx context.Context, root string, o *Options) ([]Summary, error) {
 }
 
 func summarize(ctx context.Context, root, id string, o *Options) Summary {
-	s := Summary{ID: id, Skills: []string{}, started: startedAt(root, id)}
+	s := Summary{ID: id, Skills: []string{}}
 	fail := func(err error) Summary {
+		s.started = startedAt(root, id)
 		s.Code, s.Problem = metier.CodeOf(err), err.Error()
 		if e, ok := errors.AsType[*metier.Error](err); ok && e.Hint != "" {
 			s.Problem += "; " + e.Hint
@@ -87,7 +89,8 @@ func summarize(ctx context.Context, root, id string, o *Options) Summary {
 		return fail(err)
 	}
 	s = Summary{ID: id, Status: st.Status, Code: st.Code, Model: st.Model, StartedAt: st.StartedAt, UpdatedAt: st.UpdatedAt, Turns: st.Turns,
-		Tokens: st.Tokens, CostUSD: st.CostUSD, Questions: len(st.Questions), Task: f.task(ctx), Skills: s.Skills, started: s.started}
+		Tokens: st.Tokens, CostUSD: st.CostUSD, Questions: len(st.Questions), Skills: s.Skills}
+	s.started, s.Task = f.opening(ctx)
 	for _, a := range st.Activations {
 		s.Skills = append(s.Skills, a.Name)
 	}
@@ -135,20 +138,25 @@ func (f *Folder) idle(ctx context.Context, st State) (string, error) {
 // mostTask is the maximum number of characters of a task in a list.
 const mostTask = 200
 
-// task returns the start of the first message to the agent, on one line. It is "" if there is none,
-// or if its content is gone.
-func (f *Folder) task(ctx context.Context) string {
+// opening returns the time of the first entry, and the start of the first message to the agent, on
+// one line. The message is "" if there is none, or if its content is gone.
+func (f *Folder) opening(ctx context.Context) (at time.Time, task string) {
 	for en, err := range f.log.Read(ctx, 1) {
 		if err != nil {
-			return ""
+			break
 		}
-		if ev, err := event.Decode(en); err == nil {
-			if in, is := ev.(event.Input); is {
-				return f.firstLine(ctx, in.Content)
-			}
+		if en.Seq == 1 {
+			at = en.At
+		}
+		if en.Type != (event.Input{}).Type() {
+			continue
+		}
+		ev, _ := event.Decode(en)
+		if in, is := ev.(event.Input); is {
+			return at, f.firstLine(ctx, in.Content)
 		}
 	}
-	return ""
+	return at, ""
 }
 
 func (f *Folder) firstLine(ctx context.Context, content record.Ref) string {

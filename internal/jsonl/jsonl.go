@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"sync"
 )
 
 // Line is one line of a file.
@@ -23,6 +24,8 @@ type Line struct {
 
 const skipped = 256 << 20 // bytes of one line past its limit
 
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 32<<10) }}
+
 // Scan returns the lines of r, which starts at offset off of its file. Lines longer than limit
 // bytes are returned without their bytes, so that memory use is bounded. An error of r ends the
 // iteration.
@@ -31,7 +34,12 @@ const skipped = 256 << 20 // bytes of one line past its limit
 // with the size read so far. Without this limit, reading a sparse file could take hours.
 func Scan(r io.Reader, off int64, limit int) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
-		br := bufio.NewReaderSize(r, 32<<10)
+		br := readers.Get().(*bufio.Reader)
+		br.Reset(r)
+		defer func() {
+			br.Reset(nil)
+			readers.Put(br)
+		}()
 		var buf []byte
 		for n := 1; ; n++ {
 			l := Line{N: n, Off: off}
