@@ -35,7 +35,7 @@ func (a *app) showDoctor(checks []doctor.Check) error {
 	for i := range checks {
 		x := &checks[i]
 		if x.State == doctor.Problem {
-			p := problemOf(profileHint(x.Err))
+			p := problemOf(x.Err)
 			x.Detail, x.Hint = p.err.Error()+" ["+p.code+"]", p.hint
 			problems++
 		}

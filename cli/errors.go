@@ -198,11 +198,7 @@ func problemOf(err error) *problem {
 		return &problem{exit: exit, code: code, field: e.Field, hint: cmp.Or(e.Hint, fixOf(code)), err: err}
 	}
 	if e, ok := errors.AsType[*settings.Error](err); ok {
-		hint := "see 'metier profile show' for every setting and its values"
-		if e.Code == settings.CodeProfile {
-			hint = "see 'metier profile list'"
-		}
-		return &problem{exit: exitUsage, code: string(e.Code), hint: hint, err: err}
+		return &problem{exit: exitUsage, code: e.Code, hint: e.Hint(), err: err}
 	}
 	return &problem{exit: exitFailed, code: "failed", err: err}
 }

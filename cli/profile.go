@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier/config"
-	"metier/internal/nearest"
 	"metier/settings"
 )
 
@@ -57,21 +56,10 @@ func (a *app) profileListCommand() *cobra.Command {
 func profileSettings(name string) (settings.Settings, error) {
 	l, err := settings.Profile(name)
 	if err != nil {
-		return settings.Settings{}, profileHint(err)
+		return settings.Settings{}, err
 	}
 	s, _, err := settings.Resolve(l)
 	return s, err
-}
-
-// profileHint adds the names of existing profiles to the error for an unknown one.
-func profileHint(err error) error {
-	e, ok := errors.AsType[*settings.Error](err)
-	if !ok || e.Code != settings.CodeProfile {
-		return err
-	}
-	names := settings.Profiles()
-	from := strings.TrimSuffix(err.Error(), e.Error()) // what set it
-	return wrong(e.Code, "profiles: "+strings.Join(names, ", "), "%sthere is no profile %q%s", from, e.Value, nearest.Hint(e.Value, names))
 }
 
 // shown is one setting of `profile show`.
@@ -117,7 +105,7 @@ possible values are truncated to fit the width. --json prints all of them.`,
 			}
 			_, origins, _, err := op.Resolve(a.env, name, ws, flags)
 			if err != nil {
-				return profileHint(err)
+				return err
 			}
 			if name == "" {
 				name, _ = op.DefaultProfile(a.env)

@@ -300,14 +300,7 @@ func settingsFault(err error) error {
 	if !ok {
 		return err
 	}
-	hint := "see 'metier profile show' for every setting and its values"
-	switch e.Code {
-	case settings.CodeProfile:
-		hint = "see 'metier profile list'"
-	case settings.CodeWidened:
-		hint = "only the operator can widen a setting; " + hint
-	}
-	return metier.Errorf(metier.Invalid, e.Code, hint, "%w", err)
+	return metier.Errorf(metier.Invalid, e.Code, e.Hint(), "%w", err)
 }
 
 func checkLimits(turns int, tokens int64) error {

@@ -1,6 +1,7 @@
 package settings_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -278,8 +279,15 @@ func TestProfilesFitTogether(t *testing.T) {
 func TestUnknownProfileNamesThem(t *testing.T) {
 	t.Parallel()
 	_, err := settings.Profile("ken")
-	if err == nil || !strings.Contains(err.Error(), `"ken"`) || !strings.Contains(err.Error(), "project-skills") {
+	var e *settings.Error
+	if !errors.As(err, &e) {
 		t.Fatalf("error %v", err)
+	}
+	if diff := cmp.Diff(`there is no profile "ken"; did you mean keen?`, e.Error()); diff != "" {
+		t.Errorf("error (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(e.Hint(), "project-skills") {
+		t.Errorf("hint %q names no profiles", e.Hint())
 	}
 }
 

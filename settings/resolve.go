@@ -60,9 +60,21 @@ func (e *Error) Error() string {
 	case CodeConflict:
 		return fmt.Sprintf("%s%s: %q %s", at, e.Setting, e.Value, e.Allowed)
 	case CodeProfile:
-		return fmt.Sprintf("%sthere is no profile %q; profiles: %s", at, e.Value, e.Allowed)
+		return fmt.Sprintf("%sthere is no profile %q%s", at, e.Value, nearest.Hint(e.Value, Profiles()))
 	}
 	return fmt.Sprintf("%s%s: %q is not %s", at, e.Setting, e.Value, e.Allowed)
+}
+
+// Hint says how to find what may be asked for.
+func (e *Error) Hint() string {
+	const all = "see 'metier profile show' for every setting and its values"
+	switch e.Code {
+	case CodeProfile:
+		return "profiles: " + e.Allowed + "; 'metier profile list' describes them"
+	case CodeWidened:
+		return "only the operator can widen a setting; " + all
+	}
+	return all
 }
 
 // Resolve lays the layers over profile default, first to last, operator layers before the others. A layer with Operator
