@@ -322,12 +322,9 @@ func (s *Session) shownID(sk *Skill) string {
 	return termtext.Line(sk.ID.String())
 }
 
-// denied reports whether the operator denies a skill, in any letters; so does Decide.
-func (s *Session) denied(sk *Skill) bool { return denies(&s.cfg.Grants, sk) }
-
-func denies(g *policy.Grants, sk *Skill) bool {
-	effect, _ := g.Skill(sk.ID.String(), foldName(sk.Name))
-	return effect == policy.RuleDeny || slices.ContainsFunc(g.Denied, func(d string) bool { return foldName(d) == foldName(sk.Name) })
+// denied reports whether the operator denies a skill. So does Decide.
+func (s *Session) denied(sk *Skill) bool {
+	return sk.Effect(&s.cfg.Grants) == policy.RuleDeny
 }
 
 // unlisted is the rule that keeps a skill out of every catalog, "" for none.
@@ -337,7 +334,7 @@ func unlisted(sk *Skill, g *policy.Grants, guard settings.Injection) string {
 		return "not-loaded"
 	case !sk.ModelInvocable:
 		return "disable-model-invocation"
-	case denies(g, sk):
+	case sk.Effect(g) == policy.RuleDeny:
 		return "denied"
 	case BlocksInjection(guard, sk.Tier) && suspect(sk):
 		return "injection-blocked"

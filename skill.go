@@ -1,8 +1,10 @@
 package metier
 
 import (
+	"slices"
 	"strings"
 
+	"metier/internal/nfkc"
 	"metier/policy"
 	"metier/skillmd"
 )
@@ -85,9 +87,19 @@ func (sk Skill) Changed() Skill {
 	return sk
 }
 
+// Effect returns what the operator's rules for skills say about the skill.
+func (sk Skill) Effect(g *policy.Grants) policy.RuleEffect {
+	name := foldName(sk.Name)
+	if slices.ContainsFunc(g.Denied, func(d string) bool { return foldName(d) == name }) {
+		return policy.RuleDeny
+	}
+	effect, _ := g.Skill(sk.ID.String(), name)
+	return effect
+}
+
 // Subject returns the skill for policy.
 func (sk Skill) Subject() policy.Subject {
-	return policy.Subject{ID: sk.ID.String(), Name: sk.Name, Digest: string(sk.Digest), Tree: string(sk.Tree), Tier: sk.Tier,
+	return policy.Subject{ID: sk.ID.String(), Name: nfkc.String(sk.Name), Digest: string(sk.Digest), Tree: string(sk.Tree), Tier: sk.Tier,
 		AllowedTools: sk.Head.Front.AllowedTools, Declared: sk.Head.Front.AllowedToolsDeclared}
 }
 

@@ -204,7 +204,7 @@ func (s *Session) Entry(ctx context.Context, name, file string) (sk Skill, told 
 // asked indexes a skill that policy asks about, so that an answer covers the
 // current files. Other skills are not opened before they are needed.
 func (s *Session) asked(ctx context.Context, sk Skill) Skill {
-	if effect, _ := s.cfg.Grants.Skill(sk.ID.String(), sk.Name); effect == policy.RuleAsk {
+	if sk.Effect(&s.cfg.Grants) == policy.RuleAsk {
 		if full, err := s.index(ctx, nil, sk); err == nil {
 			return full
 		}
@@ -418,7 +418,7 @@ func (s *Session) innermost(sk Skill, file string) Skill {
 		if in.ID.Source != sk.ID.Source || depth <= best || !strings.HasPrefix(at, in.ID.Path+"/") {
 			continue
 		}
-		if effect, _ := s.cfg.Grants.Skill(in.ID.String(), in.Name); effect != policy.RuleAllow {
+		if in.Effect(&s.cfg.Grants) != policy.RuleAllow {
 			sk, best = *in, depth
 		}
 	}

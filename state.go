@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"metier/event"
+	"metier/internal/nfkc"
 	"metier/policy"
 	"metier/record"
 )
@@ -56,7 +57,7 @@ type Activation struct {
 
 // Subject returns the skill for policy, with the allowed-tools at its activation.
 func (a Activation) Subject() policy.Subject {
-	return policy.Subject{ID: a.SkillID, Name: a.Name, Digest: a.Hash, Tree: a.Tree, Tier: a.Source,
+	return policy.Subject{ID: a.SkillID, Name: nfkc.String(a.Name), Digest: a.Hash, Tree: a.Tree, Tier: a.Source,
 		AllowedTools: a.AllowedTools, Declared: a.Declared}
 }
 

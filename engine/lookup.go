@@ -48,8 +48,7 @@ func (d *Discovery) Find(ctx context.Context, ref string) (metier.Skill, error) 
 // Denies reports whether the operator denied a skill.
 func (d *Discovery) Denies(sk metier.Skill) bool {
 	g := policy.Grants{Denied: d.Denied}
-	effect, _ := g.Skill(sk.ID.String(), sk.Name)
-	return effect == policy.RuleDeny
+	return sk.Effect(&g) == policy.RuleDeny
 }
 
 // places returns the forms of a path: as given, with the links of its parents resolved, and with

@@ -130,7 +130,7 @@ func (r *Run) noteDenied() {
 	}
 	for _, d := range r.launch.Denied {
 		g := policy.Grants{Denied: []string{d}}
-		if !slices.Contains(r.op.Deny, d) && !slices.ContainsFunc(skills, func(sk metier.Skill) bool { e, _ := g.Skill(sk.ID.String(), sk.Name); return e == policy.RuleDeny }) {
+		if !slices.Contains(r.op.Deny, d) && !slices.ContainsFunc(skills, func(sk metier.Skill) bool { return sk.Effect(&g) == policy.RuleDeny }) {
 			r.note("deny_unmatched", "there is no skill %q to deny%s", d, nearest.Hint(d, names))
 		}
 	}

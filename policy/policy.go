@@ -122,7 +122,7 @@ type Slot struct {
 // Declared distinguishes an empty list from a missing one.
 type Subject struct {
 	ID           string   `json:"id"`
-	Name         string   `json:"name,omitempty"`
+	Name         string   `json:"name,omitempty"` // in form NFKC, so that a rule finds every spelling
 	Digest       string   `json:"digest,omitempty"`
 	Tree         string   `json:"tree,omitempty"`
 	Tier         Tier     `json:"tier,omitempty"`

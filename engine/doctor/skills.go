@@ -88,8 +88,7 @@ func (d *doctor) listedOverMCP(ctx context.Context, snap *metier.Snapshot, set s
 	}
 	listed, omitted, reasons := 0, 0, map[string]int{}
 	for _, sk := range skills {
-		effect, _ := grants.Skill(sk.ID.String(), sk.Name)
-		if sk.State != metier.Loaded || sk.Head.Remote || effect == policy.RuleDeny {
+		if sk.State != metier.Loaded || sk.Head.Remote || sk.Effect(grants) == policy.RuleDeny {
 			continue
 		}
 		g, err := server.Unlisted(ctx, snap, sk, set.Activate)

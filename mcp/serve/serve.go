@@ -104,8 +104,7 @@ func (b *backend) Snapshot(ctx context.Context) (*metier.Snapshot, error) { retu
 // Serves implements server.Backend.
 func (b *backend) Serves(sk metier.Skill) bool {
 	g := b.run.Grants()
-	effect, _ := g.Skill(sk.ID.String(), sk.Name)
-	return effect != policy.RuleDeny
+	return sk.Effect(&g) != policy.RuleDeny
 }
 
 // Blocks implements server.Backend.
