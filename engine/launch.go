@@ -222,7 +222,7 @@ func (e *Engine) RunsRoot(flag string, op config.Operator, workspace string) (st
 	}
 	if p := cmp.Or(flag, op.Artifacts); p != "" {
 		dir := e.Env.Path(p)
-		if e.linkedIn(workspace, dir) != "" {
+		if by, _ := e.linkedIn(dir, workspace); by != "" {
 			return "", linked(dir, "contains a link")
 		}
 		return dir, nil

@@ -11,9 +11,7 @@ import (
 	"strings"
 
 	"metier"
-	"metier/config"
 	"metier/filetool"
-	"metier/harness"
 	"metier/internal/atomicfile"
 	"metier/internal/confine"
 	"metier/internal/namedfile"
@@ -105,65 +103,67 @@ func (w ways) follow(workspace, p string) (links []string, end string) {
 	return links, inside(at)
 }
 
-// linkedIn returns the first workspace in which a path passes through a symbolic link, or "". These
-// are the workspaces in which metier has run, and another one. A program may have created the link:
-// to a file elsewhere, or to a protected one.
-func (e *Engine) linkedIn(workspace, p string) string {
+// linkedIn returns the first workspace in which a path passes through a symbolic link, or "", and the
+// real path of its end if that is in a workspace, or "". These are the given workspaces, and those in
+// which metier has run. A program may have created the link: to a file elsewhere, or to a protected one.
+func (e *Engine) linkedIn(p string, workspaces ...string) (dir, real string) {
 	known := ways{}
-	for _, dir := range append(slices.Sorted(maps.Values(e.projects())), workspace) {
-		if links, _ := known.follow(dir, p); len(links) > 0 {
-			return dir
+	for _, dir := range append(slices.Sorted(maps.Values(e.projects())), workspaces...) {
+		links, end := known.follow(dir, p)
+		if len(links) > 0 {
+			return dir, ""
+		}
+		if end != "" {
+			real = filepath.Join(dir, filepath.FromSlash(end))
 		}
 	}
-	return ""
+	return "", real
 }
 
-// WriteOutput writes data to a file that the user named. It fails if a symbolic link in one of the
-// workspaces, or in another one in which metier has run, leads out of it or to a file that may be
-// protected, because a program may have created the link. A link to a character device is followed.
+// WriteOutput writes data to a file that the user named. It fails for a symbolic link in one of the
+// workspaces, or in another one in which metier has run, because a program may have created it. A link
+// to a character device is followed.
 func (e *Engine) WriteOutput(file string, data []byte, perm fs.FileMode, workspaces ...string) error {
 	file = e.Env.Path(file)
-	real, mode, err := atomicfile.Target(file)
+	leads, mode, err := atomicfile.Target(file)
 	if err != nil {
 		return err
 	}
 	if mode&fs.ModeCharDevice != 0 { // such as /dev/null
 		return atomicfile.Put(file, data, perm)
 	}
-	if dir := e.misled(file, workspaces...); dir != "" {
-		return fmt.Errorf("a symbolic link in the workspace %s leads to %s", dir, real)
+	dir, real := e.linkedIn(file, workspaces...)
+	if dir != "" {
+		return fmt.Errorf("a symbolic link in the workspace %s leads to %s", dir, leads)
 	}
-	return atomicfile.Put(file, data, perm)
+	if real == "" {
+		return atomicfile.Put(file, data, perm)
+	}
+	root, err := confine.OpenRoot(filepath.Dir(real)) // a program may replace a folder by a link now
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return atomicfile.PutIn(root, filepath.Base(real), data, perm)
 }
 
 // ReadInput reads a file of at most most bytes that the user named and that a model will see. It fails
 // for the links for which WriteOutput fails.
 func (e *Engine) ReadInput(file string, most int64, workspace string) ([]byte, error) {
 	file = e.Env.Path(file)
-	if dir := e.misled(file, confine.RealPathOfExisting(e.Env.Path(cmp.Or(workspace, e.Env.Dir)))); dir != "" {
+	dir, real := e.linkedIn(file, confine.RealPathOfExisting(e.Env.Path(cmp.Or(workspace, e.Env.Dir))))
+	if dir != "" {
 		return nil, fmt.Errorf("%s: a symbolic link in the workspace %s leads to it; specify the file itself", confine.RealPathOfExisting(file), dir)
 	}
-	return namedfile.Read(file, most)
-}
-
-// misled returns the first workspace in which a link on the way to a file leads out of it or to a file
-// that may be protected, or "". These are the given ones, and those in which metier has run.
-func (e *Engine) misled(file string, workspaces ...string) string {
-	known := ways{}
-	for _, dir := range append(slices.Sorted(maps.Values(e.projects())), workspaces...) {
-		if links, end := known.follow(dir, file); len(links) > 0 && (end == "" || special(end)) {
-			return dir
-		}
+	if real == "" {
+		return namedfile.Read(file, most)
 	}
-	return ""
-}
-
-// special reports whether a path in a workspace is, or is in, a hidden file or folder, a folder of
-// skills, or a file that metier or git reads.
-func special(rel string) bool {
-	return slices.ContainsFunc(strings.Split(rel, "/"), func(p string) bool {
-		return strings.HasPrefix(p, ".") || slices.Contains([]string{"skills", "HEAD", "SKILL.md", config.ProjectFile, harness.File}, p)
-	})
+	root, err := confine.OpenRoot(filepath.Dir(real))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return namedfile.ReadIn(root, filepath.Base(real), most)
 }
 
 // settleMounts returns mounts whose sources have no symbolic links. It fails for a link in the
@@ -177,7 +177,7 @@ func (e *Engine) settleMounts(workspace string, mounts []filetool.Mount, resumed
 		if err != nil {
 			continue // opening the mount reports it
 		}
-		dir := e.linkedIn(workspace, source)
+		dir, _ := e.linkedIn(source, workspace)
 		if dir != "" || resumed && real != source {
 			err := fmt.Errorf("the folder is now a symbolic link, or below one, that leads to %s", real)
 			if dir != "" {

@@ -1,6 +1,7 @@
 package atomicfile
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,11 +28,37 @@ func Put(path string, data []byte, perm fs.FileMode) error {
 	if mode.IsRegular() {
 		return Write(real, data, perm)
 	}
-	flag := os.O_WRONLY
-	if mode&fs.ModeNamedPipe != 0 {
-		flag |= syscall.O_NONBLOCK // without it, opening a pipe without a reader blocks
+	f, err := os.OpenFile(real, os.O_WRONLY|waiting(mode), 0)
+	return pour(f, err, path, mode, data)
+}
+
+// PutIn is like [Put] for a file in a folder. A symbolic link is replaced, not followed.
+func PutIn(root *os.Root, name string, data []byte, perm fs.FileMode) error {
+	path := filepath.Join(root.Name(), name)
+	info, err := root.Lstat(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	f, err := os.OpenFile(real, flag, 0)
+	if err != nil || info.Mode().IsRegular() || info.Mode()&fs.ModeSymlink != 0 {
+		return In(root, name, rand.Text()[:12], data, perm, true)
+	}
+	if err := writable(info.Mode(), path); err != nil {
+		return err
+	}
+	f, err := root.OpenFile(name, os.O_WRONLY|waiting(info.Mode()), 0)
+	return pour(f, err, path, info.Mode(), data)
+}
+
+// waiting returns the flag without which opening a pipe that has no reader blocks.
+func waiting(mode fs.FileMode) int {
+	if mode&fs.ModeNamedPipe != 0 {
+		return syscall.O_NONBLOCK
+	}
+	return 0
+}
+
+// pour writes data to a device or pipe that was just opened.
+func pour(f *os.File, err error, path string, mode fs.FileMode, data []byte) error {
 	if errors.Is(err, syscall.ENXIO) && mode&fs.ModeNamedPipe != 0 {
 		return fmt.Errorf("write %s: %w", path, ErrNoReader)
 	}
@@ -41,17 +68,26 @@ func Put(path string, data []byte, perm fs.FileMode) error {
 	return fill(f, data, false)
 }
 
+func writable(mode fs.FileMode, path string) error {
+	switch {
+	case mode.IsDir():
+		return fmt.Errorf("write %s: it is a folder", path)
+	case mode&fs.ModeSocket != 0:
+		return fmt.Errorf("write %s: it is a socket", path)
+	}
+	return nil
+}
+
 // Target returns the file that [Put] writes for a path, and its type, which is 0 for a missing
 // file. It follows symbolic links. It fails for a folder, a socket, and a missing folder.
 func Target(path string) (real string, mode fs.FileMode, err error) {
 	at := path
 	for range mostLinks {
 		info, err := os.Stat(at)
+		if err == nil {
+			err = writable(info.Mode(), path)
+		}
 		switch {
-		case err == nil && info.IsDir():
-			return "", 0, fmt.Errorf("write %s: it is a folder", path)
-		case err == nil && info.Mode()&fs.ModeSocket != 0:
-			return "", 0, fmt.Errorf("write %s: it is a socket", path)
 		case err == nil && !info.Mode().IsRegular():
 			return at, info.Mode().Type(), nil
 		case err == nil:

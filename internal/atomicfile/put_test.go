@@ -38,6 +38,38 @@ func TestPut_FollowsSymlinks(t *testing.T) {
 	}
 }
 
+func TestPutIn_ReplacesSymlinks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
+	if err := os.WriteFile(target, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("target", link); err != nil {
+		testenv.Skip(t, "symlinks need a privilege here: "+err.Error())
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if err := PutIn(root, "link", []byte("new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, target); got != "old" {
+		t.Errorf("target = %q, want %q", got, "old")
+	}
+	if got := read(t, link); got != "new" {
+		t.Errorf("file = %q, want %q", got, "new")
+	}
+	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := PutIn(root, "folder", nil, 0o600); err == nil {
+		t.Error("a folder was written")
+	}
+}
+
 func TestPut_RefusesFolder(t *testing.T) {
 	t.Parallel()
 	if err := Put(t.TempDir(), nil, 0o600); err == nil {

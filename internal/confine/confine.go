@@ -179,6 +179,29 @@ func OpenDir(path string) (*Dir, error) {
 	return &Dir{b}, nil
 }
 
+// OpenRoot is like [os.OpenRoot] for a folder that OpenDir opens: a symlink anywhere in path fails.
+func OpenRoot(path string) (*os.Root, error) {
+	d, err := OpenDir(path)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	want, err := d.Stat(".")
+	if err != nil {
+		return nil, err
+	}
+	r, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, wrap("open", path, err)
+	}
+	got, err := r.Stat(".")
+	if err != nil || InfoOf(got).Dev != want.Dev || InfoOf(got).Ino != want.Ino {
+		r.Close()
+		return nil, &Error{Op: "open", Path: path, Code: Outside, Err: err}
+	}
+	return r, nil
+}
+
 // Close releases the folder. Files opened from it stay open.
 func (d *Dir) Close() error { return d.b.close() }
 

@@ -230,6 +230,7 @@ func TestRootItselfMustBeResolved(t *testing.T) {
 		for _, open := range []func(string) error{
 			func(p string) error { d, err := OpenDir(p); closeIf(d); return err },
 			func(p string) error { _, err := openRoot(p); return wrap("open", p, err) },
+			func(p string) error { _, err := OpenRoot(p); return err },
 		} {
 			for path, want := range map[string]Code{
 				"link": Outside, "none": NotFound, "real/file": NotRegular,

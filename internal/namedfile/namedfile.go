@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -39,6 +40,20 @@ func Read(path string, max int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return read(f, path, max)
+}
+
+// ReadIn is like [Read] for a file in a folder. It follows no symbolic link that leads out of it.
+func ReadIn(root *os.Root, name string, max int64) ([]byte, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	return read(f, filepath.Join(root.Name(), name), max)
+}
+
+// read reads and closes a file.
+func read(f *os.File, path string, max int64) ([]byte, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, max+1))
 	if err != nil {
