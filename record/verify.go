@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
+	"path/filepath"
 
 	"metier/internal/jsonl"
 )
@@ -34,7 +36,8 @@ type Child struct {
 	Head  Head
 	Log   Lines
 	Blobs Blobs  // may be nil
-	Heads *Heads // of the child's log under Name; nil: none. Verify closes them.
+	Heads *Heads // of the child's log under Name; nil: none
+	Close func() // called when the child was read; may be nil
 	// Children is used for the child's own children. If nil, the parent's function is used.
 	Children func(ctx context.Context, e Entry) (*Child, error)
 }
@@ -102,32 +105,43 @@ func (r *Report) fault(seq uint64, err error) {
 }
 
 // File returns the stored log at path, for [Verify] and [Child].
-func File(path string) Lines { return logFile(path) }
+func File(path string) Lines {
+	return logFile{path, func() (fs.FileInfo, error) { return os.Lstat(path) }, func() (*os.File, error) { return os.Open(path) }}
+}
 
-type logFile string
+// FileIn is like [File] for a log in an open folder. No link leads out of the folder.
+func FileIn(root *os.Root, name string) Lines {
+	return logFile{filepath.Join(root.Name(), name), func() (fs.FileInfo, error) { return root.Lstat(name) }, func() (*os.File, error) { return root.Open(name) }}
+}
+
+type logFile struct {
+	path  string
+	lstat func() (fs.FileInfo, error)
+	open  func() (*os.File, error)
+}
 
 // errTorn ends the lines of a file whose last line has no newline.
 var errTorn = &Error{Code: CodeTorn, Detail: "the last line was not written completely; opening the log for writing cuts it off"}
 
-func (path logFile) Lines(ctx context.Context) iter.Seq2[[]byte, error] {
+func (l logFile) Lines(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		info, err := os.Lstat(string(path))
+		info, err := l.lstat()
 		if err == nil && !info.Mode().IsRegular() {
 			err = jsonl.ErrNotRegular
 		}
 		var f *os.File
 		if err == nil {
-			f, err = os.Open(string(path))
+			f, err = l.open()
 		}
 		if err != nil {
-			yield(nil, storage(string(path), 0, err))
+			yield(nil, storage(l.path, 0, err))
 			return
 		}
 		defer f.Close()
 		for ln, err := range jsonl.Scan(f, 0, MaxLine) {
 			switch {
 			case err != nil:
-				err = storage(string(path), uint64(ln.N), err)
+				err = storage(l.path, uint64(ln.N), err)
 			case ln.Torn:
 				err = errTorn
 			default:
@@ -267,8 +281,8 @@ func (v *verifier) child(ctx context.Context, e Entry) error {
 	if c == nil {
 		return nil
 	}
-	if c.Heads != nil {
-		defer c.Heads.Close()
+	if c.Close != nil {
+		defer c.Close()
 	}
 	if v.depth == maxDepth || *v.budget == 0 {
 		v.r.add(e.Seq, CodeTooLarge, fmt.Sprintf("child %s was not looked at: deeper than %d levels, or more than %d children", c.Name, maxDepth, maxChildren))

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -133,7 +132,7 @@ func (f *Folder) collect(ctx context.Context, rep VerifyReport, files map[string
 		}
 	}
 	// The bytes of the file: the verification has just read the same.
-	log, err := os.ReadFile(filepath.Join(f.dir, FileLog))
+	log, err := readRegular(f.root, FileLog)
 	if err != nil {
 		return fault("export", FileLog, err)
 	}
@@ -161,32 +160,28 @@ func (f *Folder) artifacts(ctx context.Context) ([]artifact, error) {
 // collectDir adds the regular files below a folder. Leftovers of crashes and locks are not part of
 // the run.
 func (f *Folder) collectDir(dir string, files map[string]func() ([]byte, error)) error {
-	root := filepath.Join(f.dir, dir)
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(f.root.FS(), dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		name := d.Name()
-		if d.IsDir() && path != root && name == "tmp" {
-			return filepath.SkipDir
+		if d.IsDir() && path != dir && name == "tmp" {
+			return fs.SkipDir
 		}
 		if !d.Type().IsRegular() || name == lockName || strings.HasSuffix(name, ".tmp") {
 			return nil
 		}
-		rel, err := filepath.Rel(f.dir, path)
-		if err != nil {
-			return err
+		if !plainName(path) {
+			return wrong(metier.Denied, CodeFolderBad, filepath.Join(f.dir, filepath.FromSlash(path)), "remove it; metier writes no such name",
+				"the name %q could lead elsewhere when the archive is unpacked", path)
 		}
-		if !plainName(filepath.ToSlash(rel)) {
-			return wrong(metier.Denied, CodeFolderBad, path, "remove it; metier writes no such name", "the name %q could lead elsewhere when the archive is unpacked", rel)
-		}
-		files[filepath.ToSlash(rel)] = func() ([]byte, error) { return readRegular(f.root, rel) }
+		files[path] = func() ([]byte, error) { return readRegular(f.root, path) }
 		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return fault("export", root, err)
+	return fault("export", filepath.Join(f.dir, dir), err)
 }
 
 // plainName reports whether a name means the same on every system. A backslash or a colon makes a

@@ -646,3 +646,20 @@ func TestSecretsDoNotReachTheFolder(t *testing.T) {
 		t.Errorf("a secret that is not looked for was not named: %s", logged.String())
 	}
 }
+
+// A link that takes the place of the log of an open folder does not put another file into an export.
+func TestExport_FollowsNoLinkToALog(t *testing.T) {
+	t.Parallel()
+	needsLinks(t)
+	root, secret := t.TempDir(), filepath.Join(t.TempDir(), "secret")
+	ok(t, os.WriteFile(secret, []byte("secret"), 0o600))
+	f, a := create(t, root, "real", nil)
+	a.open("cli-preload")
+	ok(t, f.Close())
+	f = must[*run.Folder](t)(run.Look(root, "real", nil))
+	defer f.Close()
+	ok(t, os.Remove(f.Path(run.FileLog)))
+	ok(t, os.Symlink(secret, f.Path(run.FileLog)))
+	_, err := f.Collected(t.Context(), run.FileLog)
+	wantCode(t, err, run.CodeFolderBad, metier.Denied)
+}

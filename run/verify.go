@@ -173,9 +173,9 @@ func (f *Folder) verifyRecord(ctx context.Context) (record.Report, error) {
 	if !f.noHead {
 		o.Heads = f.heads
 	}
-	log, path := record.Lines(noLines{}), filepath.Join(f.dir, FileLog)
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		log = record.File(path)
+	log := record.Lines(noLines{})
+	if _, err := f.root.Lstat(FileLog); !errors.Is(err, fs.ErrNotExist) {
+		log = record.FileIn(f.root, FileLog)
 	}
 	rec, err := record.Verify(ctx, log, f.blobs, o)
 	return rec, fault("verify", f.dir, err)
@@ -306,14 +306,14 @@ func (f *Folder) strangers(want map[string]string, r *VerifyReport) error {
 // artifactFiles returns the names of the files in the folder that look like artifacts, sorted.
 func (f *Folder) artifactFiles() ([]string, error) {
 	var names []string
-	for _, dir := range []string{"", outputsDir} {
-		entries, err := os.ReadDir(filepath.Join(f.dir, dir))
+	for _, dir := range []string{".", outputsDir} {
+		entries, err := fs.ReadDir(f.root.FS(), dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fault("verify", f.dir, err)
 		}
 		for _, e := range entries {
 			name := e.Name()
-			if dir != "" {
+			if dir != "." {
 				name = dir + "/" + name
 			}
 			if name != fileVerdict && strings.HasSuffix(name, ".json") && !strings.HasPrefix(e.Name(), ".") {

@@ -30,14 +30,18 @@ func (f *Folder) tied(_ context.Context, en record.Entry) (*record.Child, error)
 		return nil, err
 	}
 	k := f.child(c.Run)
-	if err := k.openHeads(false); err != nil {
-		return nil, err
+	err = k.openRoot()
+	if err == nil {
+		err = k.openHeads(false)
 	}
-	blobs, err := record.OpenBlobs(filepath.Join(k.dir, dirBlobs), &record.Options{ReadOnly: true})
 	if err != nil {
 		return nil, errors.Join(err, k.shut())
 	}
-	return &record.Child{Name: c.Run, Head: c.Head, Log: record.File(filepath.Join(k.dir, FileLog)), Blobs: blobs, Heads: k.heads, Children: k.tied}, nil
+	k.store, err = record.OpenBlobs(filepath.Join(k.dir, dirBlobs), &record.Options{ReadOnly: true, Root: k.root})
+	if err != nil {
+		return nil, errors.Join(err, k.shut())
+	}
+	return &record.Child{Name: c.Run, Head: c.Head, Log: record.FileIn(k.root, FileLog), Blobs: k.store, Heads: k.heads, Children: k.tied, Close: func() { _ = k.shut() }}, nil
 }
 
 // child returns the folder of a child run for reading, not yet opened.

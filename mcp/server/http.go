@@ -182,8 +182,8 @@ func isStateless(r *http.Request) bool {
 	return r.Header.Get("Mcp-Session-Id") == "" && r.Header.Get("Mcp-Protocol-Version") >= stateless
 }
 
-// bounded rejects a large request while too many others are active, one of which a session would
-// keep too much, a batch of too many messages, and a body that is not exactly one JSON value, so that
+// bounded rejects a large request while too many others are active, one of which too much would be
+// kept, a batch of too many messages, and a body that is not exactly one JSON value, so that
 // the library reads what was checked. It also reports bodies that are nested too deeply or have too
 // many values, for which the library's error would be vague.
 func bounded(next http.Handler) http.Handler {
@@ -198,11 +198,9 @@ func bounded(next http.Handler) http.Handler {
 				http.Error(w, err.Error(), http.StatusBadRequest)
 				return
 			}
-			if !isStateless(r) {
-				if why := keptTooMuch(b, r.Header.Get("Mcp-Session-Id") == ""); why != "" {
-					http.Error(w, why, http.StatusRequestEntityTooLarge)
-					return
-				}
+			if why := keptTooMuch(b, !isStateless(r) && r.Header.Get("Mcp-Session-Id") == ""); why != "" {
+				http.Error(w, why, http.StatusRequestEntityTooLarge)
+				return
 			}
 			if batched(b) {
 				http.Error(w, fmt.Sprintf("more than %d messages in one request; send fewer at a time", mostBatch), http.StatusBadRequest)

@@ -123,7 +123,7 @@ func TestHandler_RefusesWhatSessionsWouldKeep(t *testing.T) {
 	t.Parallel()
 	w := start(t, library)
 	h := w.http(server.Access{})
-	session := ""
+	session, version := "", ""
 	post := func(body string) string {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL, strings.NewReader(body))
 		if err != nil {
@@ -131,7 +131,11 @@ func TestHandler_RefusesWhatSessionsWouldKeep(t *testing.T) {
 		}
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Accept", "application/json, text/event-stream")
-		r.Header.Set("Mcp-Session-Id", session)
+		if session != "" {
+			r.Header.Set("Mcp-Session-Id", session)
+		} else if version != "" {
+			r.Header.Set("Mcp-Protocol-Version", version)
+		}
 		a, err := http.DefaultClient.Do(r)
 		if err != nil {
 			t.Fatal(err)
@@ -173,6 +177,16 @@ func TestHandler_RefusesWhatSessionsWouldKeep(t *testing.T) {
 		"[" + message("notifications/initialized", `{"_meta":`+wide+`}`) + "] x":                             "400 Bad Request",
 		message("ping", `{}`) + "{}":                                                                         "400 Bad Request",
 		message("ping", `{}`):                                                                                "200 OK",
+	} {
+		if diff := cmp.Diff(want, post(body)); diff != "" {
+			t.Errorf("%.60s… (-want +got):\n%s", body, diff)
+		}
+	}
+	// In the newer revision, a request that waits would keep as much.
+	session, version = "", newest
+	for body, want := range map[string]string{
+		message("subscriptions/listen", `{"notifications":{},"_meta":{"x":`+wide+`}}`): other,
+		message("tools/call", `{"name":"load_skill","_meta":{"x":`+wide+`}}`):          meta,
 	} {
 		if diff := cmp.Diff(want, post(body)); diff != "" {
 			t.Errorf("%.60s… (-want +got):\n%s", body, diff)

@@ -10,13 +10,13 @@ import (
 	"metier/internal/intake"
 )
 
-// large are the methods whose parameters can be large. A session keeps none of them, except for
-// their _meta.
+// large are the methods whose parameters can be large. None of them are kept, except for their _meta.
 var large = []string{"tools/call", "prompts/get"}
 
-// keptTooMuch returns why a session cannot keep a body, or "". A session keeps the messages that open
-// it and some later ones, such as notifications/initialized. Which ones depends on the library, so
-// only those that are known not to be kept can be large.
+// keptTooMuch returns why a body cannot be kept, or "". A session keeps the messages that open it and
+// some later ones, such as notifications/initialized, and a request that waits, such as
+// subscriptions/listen, keeps its parameters. Which ones depends on the library, so only those that
+// are known not to be kept can be large.
 func keptTooMuch(body []byte, opens bool) string {
 	if short(body) {
 		return ""
