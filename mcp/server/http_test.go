@@ -61,8 +61,8 @@ func TestHandler_RefusesDeepAndWideRequests(t *testing.T) {
 	t.Parallel()
 	w := start(t, library)
 	h := w.http(server.Access{})
-	list := func(value string) string {
-		return `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"x":` + value + `,"io.modelcontextprotocol/protocolVersion":"` + newest +
+	call := func(value string) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_skills","arguments":{"x":` + value + `},"_meta":{"io.modelcontextprotocol/protocolVersion":"` + newest +
 			`","io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
 	}
 	post := func(body string) (int, string) {
@@ -72,9 +72,10 @@ func TestHandler_RefusesDeepAndWideRequests(t *testing.T) {
 		}
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Accept", "application/json, text/event-stream")
-		if strings.HasPrefix(body, `{"jsonrpc":"2.0","id":1,"method":"tools/list"`) {
+		if strings.HasPrefix(body, `{"jsonrpc":"2.0","id":1,"method":"tools/call"`) {
 			r.Header.Set("Mcp-Protocol-Version", newest)
-			r.Header.Set("Mcp-Method", "tools/list")
+			r.Header.Set("Mcp-Method", "tools/call")
+			r.Header.Set("Mcp-Name", "list_skills")
 		}
 		a, err := http.DefaultClient.Do(r)
 		if err != nil {
@@ -96,8 +97,8 @@ func TestHandler_RefusesDeepAndWideRequests(t *testing.T) {
 	}
 	const kept = "a request that opens a session has at most 16384 bytes and 1000 JSON values\n"
 	for body, want := range map[string]string{
-		list(deep(98)): "JSON is nested more than 100 deep\n", list(deep(90)): "",
-		list(many(200_000)): "JSON has too many values, more than 250000\n", list(many(100_000)): "",
+		call(deep(98)): "JSON is nested more than 100 deep\n", call(deep(90)): "",
+		call(many(200_000)): "JSON has too many values, more than 250000\n", call(many(100_000)): "",
 		opening(many(300)): "", opening(many(1000)): kept, opening(`"` + strings.Repeat("x", 16<<10) + `"`): kept,
 		batch(33): "more than 32 messages in one request; send fewer at a time\n", batch(32): "",
 	} {
