@@ -39,7 +39,8 @@ func mentioned(text string, from int, kind string, fenced bool) bool {
 	if fenced {
 		return true
 	}
-	start := strings.LastIndexByte(text[:from], '\n') + 1
+	start := max(0, from-leadMax)
+	start += strings.LastIndexByte(text[start:from], '\n') + 1
 	line := text[max(start, from-sentenceMax):from]
 	if kind == "template" && strings.Contains(text[max(0, from-sentenceMax):min(len(text), from+sentenceMax)], "{{") {
 		return true // a template of a program
@@ -132,9 +133,20 @@ func item(line string) bool {
 // fences tracks which lines of a text are in fenced code blocks.
 type fences struct {
 	text string
+	last map[string]int // offset of the last fence by its mark
 	at   int
 	mark string // of the open fence
 }
+
+func fencesOf(text string) *fences {
+	f := &fences{text: text, last: map[string]int{}}
+	for _, m := range fenceMarks {
+		f.last[m] = strings.LastIndex(text, "\n"+m)
+	}
+	return f
+}
+
+var fenceMarks = []string{"```", "~~~"}
 
 // open reports whether an offset is in a fenced block that is closed after it. Offsets must be
 // passed in ascending order.
@@ -148,7 +160,7 @@ func (f *fences) open(at int) bool {
 			break
 		}
 		line := strings.TrimLeft(f.text[f.at:f.at+end], " \t>")
-		for _, m := range []string{"```", "~~~"} {
+		for _, m := range fenceMarks {
 			if strings.HasPrefix(line, m) && (f.mark == "" || f.mark == m) {
 				if f.mark == "" {
 					f.mark = m
@@ -159,5 +171,5 @@ func (f *fences) open(at int) bool {
 		}
 		f.at += end + 1
 	}
-	return f.mark != "" && strings.Contains(f.text[at:], "\n"+f.mark)
+	return f.mark != "" && f.last[f.mark] >= at
 }

@@ -28,6 +28,9 @@ const Most = 10
 // a whole.
 const MaxText = 16 << 20
 
+// mostMentions is how many phrases of a text can be mentioned. Those after them count as instructions.
+const mostMentions = 10_000
+
 // phrase is a sequence of word sets. Fillers may precede each set except the first.
 type phrase struct {
 	kind string
@@ -115,9 +118,11 @@ func Find(text string) []Finding {
 		at = func(i int) int { return places[i] }
 	}
 	var out []Finding
-	code := fences{text: text}
+	code := fencesOf(text)
+	seen := 0
 	add := func(kind string, i int) {
-		f := Finding{kind, at(i), mentioned(text, i, kind, code.open(i))}
+		seen++
+		f := Finding{kind, at(i), seen <= mostMentions && mentioned(text, i, kind, code.open(i))}
 		switch {
 		case len(out) < Most:
 			out = append(out, f)
@@ -165,16 +170,20 @@ func begun(text string, from, to int) string {
 
 // previous returns the last word of a text. For don't and can't, that is don and can.
 func previous(text string) string {
+	w, before := lastWord(text)
+	if strings.EqualFold(w, "t") {
+		w, _ = lastWord(before)
+	}
+	return w
+}
+
+func lastWord(text string) (word, before string) {
 	text = strings.TrimRightFunc(text, func(r rune) bool { return r >= utf8.RuneSelf || !letters[byte(r)] })
 	from := len(text)
 	for from > 0 && len(text)-from < 16 && letters[text[from-1]] {
 		from--
 	}
-	w := text[from:]
-	if strings.EqualFold(w, "t") && from > 1 {
-		return previous(text[:from])
-	}
-	return w
+	return text[from:], text[:from]
 }
 
 // follows reports whether the rest of a phrase comes next.
