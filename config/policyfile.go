@@ -71,7 +71,7 @@ func (f Policy) Grant(g *policy.Grants) {
 	add(&g.Scripts, f.Scripts)
 	add(&g.Hosts, f.Hosts)
 	g.Rules = slices.Concat(g.Rules, f.Rules)
-	g.Skills = slices.Concat(g.Skills, f.Skills)
+	g.Skills = policy.AddSkills(g.Skills, f.Skills)
 	g.Approved = slices.Concat(g.Approved, f.Approvals)
 	g.BindArgs = g.BindArgs || f.BindArgs
 }

@@ -147,7 +147,7 @@ func TestPolicyFileAddsToGrants(t *testing.T) {
 	f.Grant(&g)
 	want := policy.Grants{Mode: policy.Observe, Tools: []string{"read_file", "bash"}, Denied: []string{"bad"}, Scripts: []string{"a:scripts/x"}, Hosts: []string{"b.com", "a.com"}, BindArgs: true,
 		Rules:    []policy.Rule{{Effect: policy.RuleDeny, Pattern: "Bash(rm:*)"}, {Effect: policy.RuleAllow, Pattern: "Bash(ls:*)"}},
-		Skills:   []policy.SkillRule{{Effect: policy.RuleAsk, Skill: "x"}, {Effect: policy.RuleAllow, Skill: "*"}},
+		Skills:   []policy.SkillRule{{Effect: policy.RuleAsk, Skill: "x"}, {Effect: policy.RuleAllow, Skill: "*", Set: 1}},
 		Approved: []policy.ApprovedScript{{Entry: "a:scripts/x", Tree: someTree, Level: "L3"}}}
 	if d := cmp.Diff(want, g); d != "" {
 		t.Error(d)

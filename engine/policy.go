@@ -73,11 +73,13 @@ func (l *Launch) strictest(op config.Operator) error {
 				l.Policy.Rules = append(l.Policy.Rules, u)
 			}
 		}
-		for _, u := range f.Skills {
-			if u.Effect == policy.RuleDeny && !slices.Contains(l.Policy.Skills, u) {
-				l.Policy.Skills = append(l.Policy.Skills, u)
+		more := slices.Clone(f.Skills)
+		for i := range more {
+			if more[i].Effect == policy.RuleAsk {
+				more[i].Effect = policy.RuleAllow // only denials are added
 			}
 		}
+		l.Policy.Skills = policy.AddSkills(l.Policy.Skills, more)
 	}
 	return nil
 }

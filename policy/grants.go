@@ -1,5 +1,7 @@
 package policy
 
+import "slices"
+
 // ScriptRule determines which scripts of skills may run.
 type ScriptRule string
 
@@ -62,5 +64,21 @@ type Rule struct {
 // asks before its instructions are loaded, allow loads it.
 type SkillRule struct {
 	Effect RuleEffect `json:"effect"`
-	Skill  string     `json:"skill"` // a name or an ID, with * for any text
+	Skill  string     `json:"skill"`         // a name or an ID, with * for any text
+	Set    int        `json:"set,omitempty"` // the rules of one set decide together; see [AddSkills]
+}
+
+// AddSkills adds rules that decide together, such as those of one policy file, to others. No set can
+// allow what another one denies.
+func AddSkills(to, more []SkillRule) []SkillRule {
+	set := 0
+	for _, u := range to {
+		set = max(set, u.Set+1)
+	}
+	out := slices.Clone(to)
+	for _, u := range more {
+		u.Set = set
+		out = append(out, u)
+	}
+	return out
 }

@@ -132,9 +132,8 @@ func checkSkill(s string) error {
 
 // Skill returns the operator's decision about a skill and its rule. Deny hides the skill and
 // refuses its use. Ask requires an approval before its instructions are loaded. Allow, or no rule,
-// loads it; a rule that allows never treats a name as an ID. Grants.Denied precedes all rules. Of
-// several matching rules, the most specific one decides: one without a star, or the one with the
-// most other characters. Among equally specific rules, the strictest one decides.
+// loads it; a rule that allows never treats a name as an ID. Grants.Denied precedes all rules. Each
+// set of rules decides by itself, and the strictest decision counts.
 func (g *Grants) Skill(id, name string) (RuleEffect, string) {
 	for _, d := range g.Denied {
 		if d == id || same(d, name) {
@@ -146,12 +145,33 @@ func (g *Grants) Skill(id, name string) (RuleEffect, string) {
 			return RuleDeny, "only"
 		}
 	}
-	best, effect, rule := -1, RuleAllow, ""
-	var said []SkillRule // match a name that looks like an ID, because they only restrict
+	var sets [][]SkillRule
 	for _, u := range g.Skills {
-		if u.Check() != nil {
+		if u.Check() != nil || u.Set < 0 || u.Set > len(g.Skills) {
 			return RuleDeny, "skill rule that cannot be read"
 		}
+		for len(sets) <= u.Set {
+			sets = append(sets, nil)
+		}
+		sets[u.Set] = append(sets[u.Set], u)
+	}
+	effect, rule := RuleAllow, ""
+	for _, set := range sets {
+		if e, r := decideSkill(set, id, name); rule == "" || strict(e) > strict(effect) {
+			effect, rule = e, r
+		}
+	}
+	return effect, rule
+}
+
+// decideSkill returns the decision of one set of rules. The most specific rule decides: one without a
+// star, or the one with the most other characters. Among equally specific rules, the strictest one
+// decides.
+func decideSkill(set []SkillRule, id, name string) (effect RuleEffect, rule string) {
+	effect = RuleAllow
+	best := -1
+	var said []SkillRule // match a name that looks like an ID, because they only restrict
+	for _, u := range set {
 		if !Listed(u.Skill, id, name) {
 			if MatchSkill(u.Skill, id, name) {
 				said = append(said, u)

@@ -341,6 +341,33 @@ func TestSkillRules(t *testing.T) {
 	}
 }
 
+// No file can allow what another one denies, however specific its rule is.
+func TestSkill_TakesTheStrictestSet(t *testing.T) {
+	t.Parallel()
+	rule := func(e policy.RuleEffect, skill string) policy.SkillRule { return policy.SkillRule{Effect: e, Skill: skill} }
+	for _, tt := range []struct {
+		sets [][]policy.SkillRule
+		want policy.RuleEffect
+	}{
+		{[][]policy.SkillRule{{rule(policy.RuleDeny, "internal-*")}, {rule(policy.RuleAllow, "internal-docs")}}, policy.RuleDeny},
+		{[][]policy.SkillRule{{rule(policy.RuleAllow, "internal-docs")}, {rule(policy.RuleAsk, "*")}}, policy.RuleAsk},
+		{[][]policy.SkillRule{{rule(policy.RuleDeny, "internal-*"), rule(policy.RuleAllow, "internal-docs")}, {rule(policy.RuleAllow, "*")}}, policy.RuleAllow},
+		{[][]policy.SkillRule{{rule(policy.RuleDeny, "internal-*"), rule(policy.RuleAllow, "internal-docs")}, {rule(policy.RuleDeny, "other")}}, policy.RuleAllow},
+	} {
+		var g policy.Grants
+		for _, set := range tt.sets {
+			g.Skills = policy.AddSkills(g.Skills, set)
+		}
+		got, _ := g.Skill("src:internal-docs", "internal-docs")
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", tt.sets, diff)
+		}
+	}
+	if got, _ := (&policy.Grants{Skills: []policy.SkillRule{{Effect: policy.RuleAllow, Skill: "x", Set: 1 << 40}}}).Skill("src:x", "x"); got != policy.RuleDeny {
+		t.Errorf("a set with an impossible number: %s", got)
+	}
+}
+
 // A list of the only allowed skills takes an ID as an ID: a skill that names
 // itself like the ID of another is not meant.
 func TestTheOnlySkillsAreMeantByNameOrByID(t *testing.T) {
