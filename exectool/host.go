@@ -75,7 +75,7 @@ func (h *Host) trusted(sk metier.Skill, file string) bool {
 		return true
 	}
 	return slices.ContainsFunc(h.Approved, func(a policy.ApprovedScript) bool {
-		return a.Tree != "" && a.Tree == string(sk.Tree) && listed([]string{a.Entry}, sk, file)
+		return a.Covers(string(sk.Tree), sandbox.L0.String()) && listed([]string{a.Entry}, sk, file)
 	})
 }
 

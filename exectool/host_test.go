@@ -178,6 +178,12 @@ func TestNameOfASkillIsNotItsFiles(t *testing.T) {
 			"another tree": func(tree string) []policy.ApprovedScript {
 				return []policy.ApprovedScript{{Entry: "demo:scripts/a.sh", Tree: tree[:len(tree)-1] + "x"}}
 			},
+			"for a sandbox": func(tree string) []policy.ApprovedScript {
+				return []policy.ApprovedScript{{Entry: "demo:scripts/a.sh", Tree: tree, Level: "L2"}}
+			},
+			"for the host": func(tree string) []policy.ApprovedScript {
+				return []policy.ApprovedScript{{Entry: "demo:scripts/a.sh", Tree: tree, Level: "L0"}}
+			},
 			"no tree": func(string) []policy.ApprovedScript { return []policy.ApprovedScript{{Entry: "demo:scripts/a.sh"}} },
 			"other scripts": func(tree string) []policy.ApprovedScript {
 				return []policy.ApprovedScript{{Entry: "demo:scripts/b.sh", Tree: tree}}
@@ -193,7 +199,7 @@ func TestNameOfASkillIsNotItsFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.Approved = approve(string(sk.Tree))
-			if ok := tier == policy.Builtin || tier == policy.Org || name == "this tree" || name == "by ID"; ok {
+			if ok := tier == policy.Builtin || tier == policy.Org || slices.Contains([]string{"this tree", "by ID", "for the host"}, name); ok {
 				w.ran("scripts/a.sh")
 			} else {
 				w.denies("permission_denied", "the operator can approve the script demo:scripts/a.sh", w.run("scripts/a.sh"))

@@ -43,6 +43,11 @@ type ApprovedScript struct {
 	Level string `json:"level,omitempty"`
 }
 
+// Covers reports whether the approval applies to the script in this tree, at this sandbox level.
+func (a ApprovedScript) Covers(tree, level string) bool {
+	return a.Tree != "" && a.Tree == tree && (a.Level == "" || CheckLevel(a.Level) == nil && CheckLevel(level) == nil && level >= a.Level)
+}
+
 // RuleEffect is what a rule does with what it matches.
 type RuleEffect string
 

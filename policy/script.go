@@ -187,8 +187,7 @@ func CheckLevel(l string) error {
 // exactly this tree, for a level that is not below the one approved.
 func (g *Grants) approvedBefore(r Request) bool {
 	return slices.ContainsFunc(g.Approved, func(a ApprovedScript) bool {
-		return r.named(a.Entry) && a.Tree != "" && a.Tree == r.Skill.Tree &&
-			(a.Level == "" || CheckLevel(a.Level) == nil && CheckLevel(r.Level) == nil && r.Level >= a.Level)
+		return r.named(a.Entry) && a.Covers(r.Skill.Tree, r.Level)
 	})
 }
 
