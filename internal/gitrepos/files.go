@@ -10,9 +10,8 @@ import (
 )
 
 const (
-	mostConfig = 1 << 20 // bytes of a configuration file
-	mostPath   = 4 << 10 // bytes of a file with a path
-	gitdir     = "gitdir: "
+	mostPath = 4 << 10 // bytes of a file with a path
+	gitdir   = "gitdir: "
 )
 
 // ReadFile reads a regular file of at most most bytes. It follows links, as git does, and never

@@ -35,7 +35,7 @@ type Check struct {
 	hooks   []string
 	entries int   // that may still be read, with a part of their paths
 	indexes int64 // bytes of indexes that may still be read
-	configs int64 // bytes of configurations and rebases that may still be read
+	configs int64 // bytes of configurations that may still be read
 }
 
 // Limits of a Check.
@@ -176,13 +176,11 @@ func unsafeCommon(git, in string) string {
 
 // unsafeFolder checks the configuration, the index, and the hooks in a git folder.
 func (c *Check) unsafeFolder(git string, indexes []string) string {
-	b, err := ReadFile(filepath.Join(git, "rebase-merge", "git-rebase-todo"), min(mostConfig, c.configs))
-	if err == nil && runs.Match(b) {
-		return "its rebase runs a command"
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "its rebase cannot be read"
+	for _, name := range []string{"rebase-merge", "rebase-apply", "sequencer"} { // can name programs that git runs to continue
+		if _, err := os.Lstat(filepath.Join(git, name)); !errors.Is(err, fs.ErrNotExist) {
+			return "its " + name + " is not finished"
+		}
 	}
-	c.configs -= int64(len(b))
 	for _, name := range []string{"config", "config.worktree"} {
 		b, err := ReadFile(filepath.Join(git, name), min(mostPlainConfig, c.configs))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -249,9 +247,6 @@ func hashSize(git string) int {
 	}
 	return size
 }
-
-// runs matches a line of a rebase that runs a command.
-var runs = regexp.MustCompile(`(?m)^[ \t]*(exec|x)([ \t]|$)`)
 
 // unsafeWorktree checks a value of core.worktree. Git sets it for submodules, whose git folders are in
 // the modules of the repository that contains them, and which are in this repository's folder.

@@ -265,8 +265,8 @@ func (g *guard) moveAside(it item, p string) error {
 	return nil
 }
 
-// close stops watching after the program has ended, and checks a last time.
-func (g *guard) close() ([]sandbox.Quarantined, error) {
+// end stops watching after the program has ended, and checks a last time.
+func (g *guard) end() ([]sandbox.Quarantined, error) {
 	if g.watcher != nil {
 		err := g.watcher.Close()
 		<-g.ended
@@ -277,8 +277,14 @@ func (g *guard) close() ([]sandbox.Quarantined, error) {
 	if err != nil || len(g.moved) == 0 {
 		err = errors.Join(g.err, err)
 	}
-	if err != nil { // Sweep checks again
-		return g.moved, errors.Join(err, g.entry.release(), g.root.Close())
+	return g.moved, err
+}
+
+// close removes the entry in the journal if the workspace is in order. Otherwise, it leaves the entry
+// to Sweep.
+func (g *guard) close(ordered bool) error {
+	if ordered {
+		return errors.Join(g.entry.remove(), g.root.Close())
 	}
-	return g.moved, errors.Join(g.entry.remove(), g.root.Close())
+	return errors.Join(g.entry.release(), g.root.Close())
 }

@@ -52,24 +52,21 @@ func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if err := g.watch(stop); err != nil {
-		_, closeErr := g.close()
-		return sandbox.Result{}, lacking(errors.Join(err, closeErr))
+		_, endErr := g.end()
+		return sandbox.Result{}, lacking(errors.Join(err, endErr, g.close(true)))
 	}
 	res, err := s.Sandbox.Run(ctx, j)
-	var found []string
+	moved, bad := g.end()
 	if ws.Repositories != nil && ws.Writable {
-		var whole bool
-		found, whole = s.Finder.Find(after, ws.Host, MostFolders)
-		res.Unsearched = !whole
+		r, repoErr := settle(after, s.Finder, noted{Workspace: ws.Host, Repositories: ws.Repositories, Hooks: ws.Hooks}, nil)
+		moved, res.Repositories, res.Unsearched, bad = append(moved, r.moved...), r.kept, !r.whole, errors.Join(bad, repoErr)
 	}
-	kept, unsafe, _, repoErr := isolate(ws.Host, check(after, ws.Host, found, ws.Repositories, ws.Hooks), nil)
-	moved, checkErr := g.close()
-	res.Restored, res.Repositories = g.restored, kept
-	if moved = append(moved, unsafe...); len(moved) > 0 {
+	bad = errors.Join(bad, g.close(bad == nil)) // otherwise, Sweep checks again
+	res.Restored = g.restored
+	if len(moved) > 0 {
 		res.Quarantined = moved
 		res.Exit, res.Signal, res.Limit = -1, "", sandbox.LimitProtectedPath
 	}
-	bad := errors.Join(repoErr, checkErr)
 	switch {
 	case bad == nil:
 		return res, err

@@ -47,6 +47,35 @@ type created struct {
 	unsafe string // why git could run a program that it names, or ""
 }
 
+// settled is what settle did with the repositories in a workspace.
+type settled struct {
+	kept          []string
+	moved, ofUser []sandbox.Quarantined
+	whole         bool // all of the workspace was searched
+}
+
+// mostRounds is how often settle searches a workspace.
+const mostRounds = 4
+
+// settle moves aside the unsafe repositories that programs created in a workspace. What was a .git is
+// a bare repository under its new name, and can contain others, so they are searched again until
+// nothing is left. ofProgram is that of isolate.
+func settle(ctx context.Context, f *gitrepos.Finder, n noted, ofProgram func(full string) (bool, error)) (s settled, err error) {
+	for round := range mostRounds {
+		var found []string
+		found, s.whole = f.Find(ctx, n.Workspace, MostFolders)
+		kept, moved, ofUser, bad := isolate(n.Workspace, check(ctx, n.Workspace, found, n.Repositories, n.Hooks), ofProgram)
+		s.kept = kept
+		if round == 0 {
+			s.moved, s.ofUser = moved, ofUser
+		}
+		if bad != nil || len(moved) == 0 {
+			return s, bad
+		}
+	}
+	return s, errors.New("the repositories that a program left in the workspace cannot all be moved aside")
+}
+
 // check checks the git repositories that programs created, among those found in a workspace. Once the
 // user adds one to the main repository, git also runs in it. known are repositories that programs did
 // not create. hooks are folders of hooks. If ctx ends, the others count as unsafe.

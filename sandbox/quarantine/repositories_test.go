@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"metier/internal/gitrepos"
 	"metier/sandbox"
 )
 
@@ -112,5 +113,31 @@ func TestApply_DistinguishesClaimsFromOtherPaths(t *testing.T) {
 	}
 	if err := e.remove(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What was a .git is a bare repository under its new name. Git works in none of those that it contains.
+func TestRun_LeavesNoRepositoryInWhatItMovesAside(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const config = "[core]\n\tfsmonitor = ./x\n"
+	for _, p := range []string{"r/.git", "r/.git/modules/a", "r/.git/modules/a/modules/b"} {
+		for name, text := range map[string]string{"HEAD": "ref: refs/heads/main\n", "config": config, "objects/x": "", "refs/x": ""} {
+			at := filepath.Join(dir, p, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), os.WriteFile(at, []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s, err := settle(t.Context(), &gitrepos.Finder{}, noted{Workspace: dir, Repositories: []string{}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]sandbox.Quarantined{{Path: "r/.git", To: "r/.git.quarantined", Unsafe: "it sets core.fsmonitor"}}, s.moved); diff != "" {
+		t.Errorf("moved (-want +got):\n%s", diff)
+	}
+	found, _ := (&gitrepos.Finder{}).Find(t.Context(), dir, MostFolders)
+	if diff := cmp.Diff([]string(nil), found); diff != "" {
+		t.Errorf("repositories that are left (-want +got):\n%s", diff)
 	}
 }

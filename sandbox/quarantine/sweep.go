@@ -100,23 +100,22 @@ func (e *ended) repositories(ctx context.Context) (out []Moved, err error) {
 	if e.Repositories == nil {
 		return nil, nil
 	}
-	var f gitrepos.Finder
-	found, whole := f.Find(ctx, e.at, MostFolders)
-	all := check(ctx, e.at, found, e.Repositories, e.Hooks)
+	n := e.noted
+	n.Workspace = e.at
+	s, err := settle(ctx, &gitrepos.Finder{}, n, func(p string) (bool, error) {
+		t, err := born(p)
+		return t.Before(e.last) && ctx.Err() == nil, errors.Join(err, ctx.Err())
+	})
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	_, moved, ofUser, err := isolate(e.at, all, func(p string) (bool, error) {
-		t, err := born(p)
-		return t.Before(e.last), err
-	})
-	for _, q := range moved {
+	for _, q := range s.moved {
 		out = append(out, Moved{Workspace: e.at, Quarantined: q})
 	}
-	for _, q := range ofUser {
+	for _, q := range s.ofUser {
 		out = append(out, Moved{Workspace: e.at, Quarantined: q, Kept: true})
 	}
-	if !whole {
+	if !s.whole {
 		out = append(out, Moved{Workspace: e.at, Unsearched: true})
 	}
 	return out, err
