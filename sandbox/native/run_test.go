@@ -380,3 +380,25 @@ print(n, resource.getrlimit(resource.RLIMIT_CORE), c.syscall({"x86_64": 206}.get
 		t.Errorf("(-want +got):\n%s%s", diff, r.Stderr)
 	}
 }
+
+// Calls that keep pages of memory in pipes and sockets do not work, and programs copy instead.
+func TestRun_KeepsNoPagesInPipes(t *testing.T) {
+	t.Parallel()
+	testenv.NeedTool(t, "python3", "python3")
+	r := run(t, open(t), shell(`cd /tmp && echo text > a && cat a | cat && python3 -c '
+import ctypes, os, shutil, socket
+a, b = os.pipe()
+with open("a") as f:
+    for call in lambda: os.sendfile(b, f.fileno(), 0, 1), lambda: os.splice(f.fileno(), b, 1):
+        try: print("kept", call())
+        except OSError as e: print(e.strerror)
+shutil.copyfile("a", "b"); print(open("b").read(), end="")
+x, y = socket.socketpair()
+with open("a", "rb") as f: print(x.sendfile(f), y.recv(9))
+try: socket.socket().setsockopt(socket.SOL_SOCKET, 60, 1)
+except OSError as e: print(e.strerror)'`))
+	const want = "text\nInvalid argument\nInvalid argument\ntext\n5 b'text\\n'\nOperation not permitted\n"
+	if diff := cmp.Diff(want, string(r.Stdout)); diff != "" {
+		t.Errorf("(-want +got):\n%s%s", diff, r.Stderr)
+	}
+}

@@ -65,6 +65,16 @@ var hostAbsent = []call{
 	{"io_setup", 206, 0}, // its limit is one for the whole machine
 }
 
+// pinning are calls that keep whole pages of a program or a file in a pipe or a socket, up to 2 MiB
+// for each byte, also after the program freed them. That memory belongs to no process. They fail as for
+// files with which they do not work, and programs then copy.
+var pinning = []call{
+	{"sendfile", 40, 71},
+	{"splice", 275, 76},
+	{"tee", 276, 77},
+	{"vmsplice", 278, 75},
+}
+
 // attributes are calls that fail as on a file system without extended attributes. A default access
 // control list on a folder would let others write to what its owner creates in it later.
 var attributes = []call{

@@ -36,6 +36,7 @@ const (
 	NotPermitted = 0x00050000 | 1
 	NotThere     = 0x00050000 | 38
 	NotSupported = 0x00050000 | 95
+	Invalid      = 0x00050000 | 22
 	Nothing      = 0x00050000 // skips the call and reports success
 	Busy         = 0x00050000 | 16
 	Notify       = 0x7fc00000 // asks the process that has the listener
@@ -70,6 +71,7 @@ const (
 
 	solSocket                                  = 1
 	sndBuf, rcvBuf, sndBufForced, rcvBufForced = 7, 8, 32, 33
+	zeroCopy                                   = 60
 
 	setLease = 1024
 
@@ -145,9 +147,9 @@ var connected = []Inst{{Load, 0, 0, Arg}, {Equal, 1, 0, unix}, {Return, 0, 0, No
 
 // buffers ignores requests to change the size of socket buffers. Data in them is not part of any
 // process's memory, so sockets are counted instead. The kernel also silently reduces requested
-// sizes, so programs can handle it.
-var buffers = []Inst{{Load, 0, 0, Arg + 8}, {Equal, 0, 6, solSocket}, {Load, 0, 0, Arg + 16}, {Equal, 3, 0, sndBuf}, {Equal, 2, 0, rcvBuf},
-	{Equal, 1, 0, sndBufForced}, {Equal, 0, 1, rcvBufForced}, {Return, 0, 0, Nothing}}
+// sizes, so programs can handle it. buffers denies sending without a copy, see pinning.
+var buffers = []Inst{{Load, 0, 0, Arg + 8}, {Equal, 0, 8, solSocket}, {Load, 0, 0, Arg + 16}, {Equal, 4, 0, sndBuf}, {Equal, 3, 0, rcvBuf},
+	{Equal, 2, 0, sndBufForced}, {Equal, 1, 0, rcvBufForced}, {Equal, 1, 2, zeroCopy}, {Return, 0, 0, Nothing}, {Return, 0, 0, NotPermitted}}
 
 // opens is like deny, for the mode of an open call with flags in argument i.
 func opens(i int) []Inst {
@@ -157,17 +159,17 @@ func opens(i int) []Inst {
 // Program returns the filter for an architecture, or false if there is none. Without a filter,
 // nothing may run.
 func Program(arch string) ([]Inst, bool) {
-	return program(arch, slices.Concat(arguments, hostArguments), slices.Concat(absent, hostAbsent))
+	return program(arch, slices.Concat(arguments, hostArguments), slices.Concat(absent, hostAbsent), pinning)
 }
 
 // OwnKernel is like Program, for programs in a sandbox that has its own kernel.
-func OwnKernel(arch string) ([]Inst, bool) { return program(arch, arguments, absent) }
+func OwnKernel(arch string) ([]Inst, bool) { return program(arch, arguments, absent, nil) }
 
 // program returns the filter with some of the tables.
 //
 // Calls are found by binary search: the kernel runs a new filter once for every call it knows, to
 // cache those that are always allowed. With a linear list, that would dominate the launch time.
-func program(arch string, checked []argument, missing []call) ([]Inst, bool) {
+func program(arch string, checked []argument, missing, unfit []call) ([]Inst, bool) {
 	token, ok := audit[arch]
 	if !ok {
 		return nil, false
@@ -176,7 +178,7 @@ func program(arch string, checked []argument, missing []call) ([]Inst, bool) {
 	if arch == "amd64" { // x32 has the same token but other numbers
 		p = append(p, Inst{AtLeast, 0, 1, 0x40000000}, Inst{Return, 0, 0, Kill})
 	}
-	return append(p, halve(spans(arch, checked, missing))...), true
+	return append(p, halve(spans(arch, checked, missing, unfit))...), true
 }
 
 // Starts returns a second filter for an architecture, for jobs whose programs are checked before they
@@ -200,14 +202,14 @@ type span struct {
 	act   []Inst
 }
 
-func spans(arch string, checked []argument, missing []call) []span {
+func spans(arch string, checked []argument, missing, unfit []call) []span {
 	special := map[uint32][]Inst{newest + 1: {{Return, 0, 0, NotThere}}}
 	for _, a := range checked {
 		if nr := a.call.nr(arch); nr != none {
 			special[uint32(nr)] = append(slices.Clone(a.check), Inst{Return, 0, 0, Allow})
 		}
 	}
-	for answer, calls := range map[uint32][]call{NotThere: missing, NotPermitted: forbidden, NotSupported: attributes} {
+	for answer, calls := range map[uint32][]call{NotThere: missing, NotPermitted: forbidden, NotSupported: attributes, Invalid: unfit} {
 		for _, c := range calls {
 			if nr := c.nr(arch); nr != none {
 				special[uint32(nr)] = []Inst{{Return, 0, 0, answer}}
