@@ -344,6 +344,26 @@ func TestProtectedAndDeniedPaths(t *testing.T) {
 	}
 }
 
+// What a protected link will lead to is protected, too, and so are the files of bare repositories,
+// which a program may have created.
+func TestWhatGitAndLinksLeadToIsProtected(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, setup{options: func(e *env, o *WorkspaceOptions) {
+		for link, to := range map[string]string{"mcp.json": "cfg/mcp.json", "chain": "mcp2", "mcp2": "cfg/second"} {
+			if err := os.Symlink(to, e.at(link)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.Protected = []string{e.at("mcp.json"), e.at("chain")}
+	}}, map[string]string{"bare/HEAD": "", "bare/objects/x": "", "bare/config": "", "other/objects/x": ""})
+	for _, p := range []string{"cfg/mcp.json", "cfg/second", "bare/config", "bare/hooks/update"} {
+		e.refuse(policy.CodePathReadOnly, "write_file", args{"path": p, "content": "mine"})
+	}
+	if o := e.call("write_file", args{"path": "other/config", "content": "x"}); o.Code() != "" {
+		t.Error(o.Text())
+	}
+}
+
 // req: B-053
 func TestHomeAsWorkspaceKeepsItsDotFoldersClosed(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 
 	"metier"
 	"metier/internal/confine"
+	"metier/internal/gitrepos"
 	"metier/policy"
 )
 
@@ -104,8 +105,21 @@ func (w *Workspace) resolve(abs string, write bool, rules ruleset) (Target, erro
 		t.Zone, t.Why = policy.ZoneDenied, "path_is_link"
 	case write && t.Zone == policy.ZoneWorkspace && t.Rel == ".":
 		t.Zone, t.Why = policy.ZoneDenied, "not_a_file"
+	case write && t.Zone == policy.ZoneWorkspace && inRepository(t.base.host, r.real):
+		t.Zone, t.Why = policy.ZoneDenied, policy.CodePathReadOnly
 	}
 	return t, nil
+}
+
+// inRepository reports whether a path is in a bare git repository below a folder. Its files can name
+// programs, and those that a program created are checked only after programs.
+func inRepository(host, real string) bool {
+	for dir := filepath.Dir(real); dir != host && confine.Within(host, dir); dir = filepath.Dir(dir) {
+		if gitrepos.IsBare(dir) {
+			return true
+		}
+	}
+	return false
 }
 
 // hostOf maps an absolute model path to a host path. mapped says that it is
@@ -149,7 +163,7 @@ func resolve(host string) (resolved, error) {
 	rest := ""
 	for cur := filepath.Clean(host); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR); {
 		if info, lerr := os.Lstat(cur); lerr == nil && info.Mode()&fs.ModeSymlink != 0 {
-			return resolved{}, errDangling
+			return resolved{real: cur}, errDangling
 		}
 		parent := filepath.Dir(cur)
 		if parent == cur {

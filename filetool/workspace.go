@@ -215,17 +215,36 @@ func fixedRules(o *WorkspaceOptions) []rule {
 	return rules
 }
 
-// settle resolves a path as far as it exists.
+// settle resolves a path as far as it exists. A link to nothing leads to where its target would be.
 func settle(p string) string {
 	abs, err := filepath.Abs(p)
 	if err != nil {
 		return p
 	}
-	if r, err := resolve(abs); err == nil {
-		return r.real
+	at := abs
+	for range mostLinks {
+		r, err := resolve(at)
+		if err == nil {
+			return r.real
+		}
+		if !errors.Is(err, errDangling) {
+			break
+		}
+		link := r.real
+		to, err := os.Readlink(link)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(confine.RealPathOfExisting(filepath.Dir(link)), to)
+		}
+		at = to + strings.TrimPrefix(at, link)
 	}
 	return abs
 }
+
+// mostLinks is how many links to nothing are followed.
+const mostLinks = 40
 
 // Root returns the host path of the workspace, all links resolved.
 func (w *Workspace) Root() string { return w.bases[0].host }
