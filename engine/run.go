@@ -107,6 +107,9 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 			return nil, err
 		}
 		r.shared, r.snapshot = p.skills, p.skills.snapshot
+		if err := r.checkSkills(r.snapshot); err != nil {
+			return nil, err
+		}
 	} else if r.snapshot, err = r.scanSkills(ctx); err != nil {
 		return nil, err
 	}

@@ -252,5 +252,13 @@ func (r *Run) scanSkills(ctx context.Context) (*metier.Snapshot, error) {
 	if r.host != nil {
 		more = slices.Concat(more, r.host.Mounts())
 	}
-	return r.e.Snapshot(ctx, r.launch.Roots, r.settings, r.launch.Workspace, nil, more...)
+	return r.listSkills(ctx, more)
+}
+
+func (r *Run) listSkills(ctx context.Context, more []metier.Mount) (*metier.Snapshot, error) {
+	snap, err := r.e.Snapshot(ctx, r.launch.Roots, r.settings, r.launch.Workspace, nil, more...)
+	if err != nil {
+		return nil, err
+	}
+	return snap, r.checkSkills(snap)
 }

@@ -56,7 +56,7 @@ func (r *Run) Session(ctx context.Context, o SessionOptions) (s *metier.Session,
 
 // Skills lists the current skills of the run's roots and of the sources that the program supplies.
 func (r *Run) Skills(ctx context.Context) (*metier.Snapshot, error) {
-	return r.e.Snapshot(ctx, r.launch.Roots, r.settings, r.launch.Workspace, nil, r.custom.Mounts...)
+	return r.listSkills(ctx, r.custom.Mounts)
 }
 
 // Grants returns what the operator allows.

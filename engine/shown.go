@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"metier"
@@ -53,6 +54,49 @@ func (e *Engine) closedPaths(l Launch, secrets []config.Secret) (out []closedPat
 
 func recordsAt(folder string) closedPath {
 	return closedPath{folder, "the folder of records " + folder, "Request.Artifacts", "move it to a folder that programs cannot see, and specify it with Request.Artifacts"}
+}
+
+// checkSkills fails if a skill's folder, or a harness, contains a file that no tool may read: models
+// and clients can read the files of skills.
+func (r *Run) checkSkills(snap *metier.Snapshot) error {
+	above := map[string]closedPath{} // the folders that contain such files
+	for _, c := range r.e.closedPaths(r.launch, r.op.Secrets) {
+		real := confine.RealPathOfExisting(c.path)
+		for dir := real; ; dir = filepath.Dir(dir) {
+			rel, _ := filepath.Rel(dir, real)
+			if _, known := above[dir]; !known && !confine.Private(filepath.ToSlash(rel)) {
+				above[dir] = c
+			}
+			if dir == filepath.Dir(dir) {
+				break
+			}
+		}
+	}
+	check := func(dir, what, name string) error {
+		c, bad := above[dir]
+		if !bad || dir == "" {
+			return nil
+		}
+		return metier.Fieldf(metier.Denied, c.field, "closed_path_visible", c.hint,
+			"%s is in the folder of %s %s, whose files models can read: %s", termtext.Line(c.what), what, termtext.Line(name), termtext.Line(dir))
+	}
+	for _, sk := range snap.All() {
+		if sk.State == metier.Refused {
+			continue
+		}
+		if err := check(sk.Dir(), "the skill", sk.Name); err != nil {
+			return err
+		}
+	}
+	for _, m := range snap.Mounts() {
+		if !m.ByPath {
+			continue
+		}
+		if err := check(m.Root, "the harness", m.Label); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkShown fails if the sandbox shows a path that programs must not read, or other records of the

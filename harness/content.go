@@ -132,7 +132,7 @@ func filesBelow(d *confine.Dir, dir string, most int) (out []string, cut bool) {
 			if rel != "" {
 				name = rel + "/" + e.Name
 			}
-			if _, err := confine.Clean(name); err != nil || inGit(e.Name) {
+			if _, err := confine.Clean(name); err != nil || confine.Private(e.Name) {
 				continue
 			}
 			switch {

@@ -212,19 +212,13 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// skip reports whether a name is not content: all hidden names in v2, and .git in
-// v1, whose rule is "all files".
+// skip reports whether a name is not content: all hidden names in v2, and .git and
+// .metier in v1, whose rule is "all files".
 func (h *Harness) skip(name string) bool {
 	if h.v2() {
 		return strings.HasPrefix(name, ".")
 	}
-	return inGit(name)
-}
-
-// inGit reports whether a path is in a repository's .git folder. Case is ignored,
-// because some file systems are case-insensitive.
-func inGit(p string) bool {
-	return slices.ContainsFunc(strings.Split(p, "/"), func(name string) bool { return strings.EqualFold(name, ".git") })
+	return confine.Private(name)
 }
 
 // described reports whether a document can have a description: only Markdown can.

@@ -50,8 +50,8 @@ func (r *reader) target(at string) (string, error) {
 		return outside("the link leads out of the harness")
 	}
 	rel = filepath.ToSlash(rel)
-	if inGit(rel) {
-		return outside("the link leads to a repository's .git folder")
+	if confine.Private(rel) {
+		return outside("the link leads to .git or .metier")
 	}
 	return rel, nil
 }

@@ -188,7 +188,7 @@ func (b *bundle) Open(ctx context.Context, file string) (io.ReadCloser, error) {
 	switch {
 	case clean == b.n.File && b.n.file != "":
 		at = b.n.file
-	case b.n.Kind == Leaf && !inGit(clean):
+	case b.n.Kind == Leaf && !confine.Private(clean):
 		at = join(b.n.real, clean)
 	default:
 		return fail(metier.NotFound, "resource_not_found", errors.New("the file does not exist"))

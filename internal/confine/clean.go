@@ -74,6 +74,18 @@ func Clean(rel string) (string, error) {
 	return clean, nil
 }
 
+// Private reports whether a slash path is in the .git of a repository, or in a .metier, except for
+// the skills in it. These are not content. Case is ignored, because some file systems ignore it.
+func Private(rel string) bool {
+	names := strings.Split(strings.ToLower(rel), "/")
+	for i, name := range names {
+		if name == ".git" || name == ".metier" && (i+1 == len(names) || names[i+1] != "skills") {
+			return true
+		}
+	}
+	return false
+}
+
 func cleanOrSelf(rel string) (string, error) {
 	if rel == "." {
 		return rel, nil

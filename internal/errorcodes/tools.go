@@ -79,7 +79,7 @@ var scripts = []Code{
 	{"unsupported_runtime", "unsupported", "metier does not run this kind of script.", "Use bash, Python, Node.js, Deno, Ruby, Perl, or another supported interpreter."},
 	{"dependency_missing", "unavailable", "The script declares packages that are not installed where the script runs.", "Install them, or remove the declaration."},
 	{"program_missing", "not_found", "The program is not visible in the sandbox.", "Use a program outside the home directory."},
-	{"closed_path_visible", "denied", "A file with tokens or secrets, or a folder of records or state, is in a folder that programs in the sandbox can read, such as /usr or a folder in sandbox.visible.", "Move it to another folder."},
+	{"closed_path_visible", "denied", "A file with tokens or secrets, or a folder of records or state, is where programs in the sandbox can read it, such as in /usr or a folder in sandbox.visible, or in the folder of a skill.", "Move it to another folder."},
 	{"sandbox_unavailable", "unavailable", "This host cannot provide the sandbox or the required isolation.", "Run 'metier sandbox probe' to find the cause."},
 	{"sandbox_failed", "unavailable", "The sandbox could not start the program.", "Run 'metier sandbox probe' to find the cause."},
 	{"runsc_unset", "invalid", "The gVisor sandbox needs the path of runsc.", "Set sandbox.runsc in the configuration."},

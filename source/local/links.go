@@ -5,8 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 
 	"metier"
@@ -107,7 +105,7 @@ func (a *anchors) target(path string) (target, error) {
 	t := target{real: real, dir: err == nil && fi.IsDir()}
 	for i := range 1 + len(a.more) {
 		if rel, ok := inside(a.get(i).path, real); ok {
-			if slices.ContainsFunc(strings.Split(rel, "/"), func(name string) bool { return strings.EqualFold(name, ".git") }) {
+			if confine.Private(rel) {
 				return target{real: t.real, dir: t.dir}, errHidden
 			}
 			t.at, t.rel = i, rel

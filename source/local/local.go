@@ -52,7 +52,7 @@ type Options struct {
 	MaxResourceFiles int      // files of one skill, SKILL.md included; default 2,000
 	MaxFileBytes     int64    // of one file that is hashed; default 256 MiB
 	MaxSkillBytes    int64    // of all files of a skill; default 1 GiB
-	Skip             []string // names of folders never looked into; nil: .git .github .hub .archive node_modules
+	Skip             []string // names of folders never looked into; nil: .git .metier .github .hub .archive node_modules
 
 	// Index is a folder that caches what List read, so that the next List opens only what changed.
 	// "" disables it. It is created if it does not exist, and processes can share it. The result of
@@ -63,7 +63,7 @@ type Options struct {
 	Now     func() time.Time // nil: time.Now
 }
 
-var skipDefault = []string{".git", ".github", ".hub", ".archive", "node_modules"}
+var skipDefault = []string{".git", ".metier", ".github", ".hub", ".archive", "node_modules"}
 
 // Source lists the skills of one folder. It keeps no files open between calls.
 type Source struct {

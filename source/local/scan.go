@@ -352,7 +352,7 @@ func (sc *scan) linkedHead(n node, h metier.Head, w *worker) (metier.Head, error
 	case confine.Outside:
 		detail := h.FileName + " is a symlink that leaves the root"
 		if errors.Is(err, errHidden) {
-			detail = h.FileName + " is a symlink to a file of a repository's .git folder"
+			detail = h.FileName + " is a symlink to a file in .git or .metier"
 		}
 		b := sc.bad(h, "skill-outside-root", detail)
 		b.Escaped = true
