@@ -42,12 +42,20 @@ func (c *contest) once(i int) {
 	case !met:
 		c.folder[sk.Head.Location] = i
 	case !c.same(sk, &c.n.skills[j]):
-	case c.beats(i, j):
+	case !c.renames(i, j) && (c.beats(i, j) || c.renames(j, i)):
 		c.n.shadow(j, i, sameFiles)
 		c.folder[sk.Head.Location] = i
 	default:
 		c.n.shadow(i, j, sameFiles)
 	}
+}
+
+// renames reports whether an entry is a link in a repository, or in a folder of a third party, to the
+// folder of another entry. That would give the skill another ID, which the operator's rules do not name.
+func (c *contest) renames(link, to int) bool {
+	l, t := &c.n.skills[link], &c.n.skills[to]
+	tier := l.Tier.Or()
+	return (tier == policy.Project || tier == policy.ThirdParty) && l.named() != l.Dir() && t.named() == t.Dir()
 }
 
 // same reports whether two entries of one SKILL.md are one folder: a file may

@@ -39,7 +39,8 @@ type Bundle interface {
 // Head is the listed part of an entry. It is pure syntax without settings, so it can be cached.
 type Head struct {
 	Path     string // slash path in the source; "." if the root is the skill
-	Location string // host path of SKILL.md for users, or ""
+	Location string // host path of SKILL.md after links, or ""
+	Folder   string // host path of the folder, or "" if it is that of Location
 	FileName string // SKILL.md or skill.md
 	Kind     EntryKind
 	Front    skillmd.Front

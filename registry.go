@@ -108,7 +108,7 @@ func (n *Snapshot) Entries(name string) []Skill {
 func (n *Snapshot) At(host string) []Skill {
 	host = filepath.Clean(host)
 	return n.which(func(sk *Skill) bool {
-		if loc := sk.Head.Location; loc != "" && (loc == host || filepath.Dir(loc) == host && sk.Head.FileName != "") {
+		if loc := sk.Head.Location; loc != "" && (loc == host || sk.Dir() == host && sk.Head.FileName != "") {
 			return true
 		}
 		named := sk.named()

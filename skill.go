@@ -108,6 +108,9 @@ func (sk Skill) Dir() string {
 	if sk.Head == nil {
 		return ""
 	}
+	if sk.Head.Folder != "" {
+		return sk.Head.Folder
+	}
 	if i := strings.LastIndexAny(sk.Head.Location, `/\`); i >= 0 {
 		return sk.Head.Location[:i]
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"metier"
 	"metier/config"
@@ -60,8 +61,10 @@ func recordsAt(folder string) closedPath {
 // and clients can read the files of skills.
 func (r *Run) checkSkills(snap *metier.Snapshot) error {
 	above := map[string]closedPath{} // the folders that contain such files
-	for _, c := range r.e.closedPaths(r.launch, r.op.Secrets) {
+	closed := r.e.closedPaths(r.launch, r.op.Secrets)
+	for i, c := range closed {
 		real := confine.RealPathOfExisting(c.path)
+		closed[i].path = real
 		for dir := real; ; dir = filepath.Dir(dir) {
 			rel, _ := filepath.Rel(dir, real)
 			if _, known := above[dir]; !known && !confine.Private(filepath.ToSlash(rel)) {
@@ -86,6 +89,11 @@ func (r *Run) checkSkills(snap *metier.Snapshot) error {
 		}
 		if err := check(sk.Dir(), "the skill", sk.Name); err != nil {
 			return err
+		}
+		for _, c := range closed { // SKILL.md can be a link to it
+			if at := sk.Head.Location; at == c.path || strings.HasPrefix(at, c.path+string(filepath.Separator)) {
+				return metier.Fieldf(metier.Denied, c.field, "closed_path_visible", c.hint, "the SKILL.md of the skill %s leads to %s", termtext.Line(sk.Name), termtext.Line(c.what))
+			}
 		}
 	}
 	for _, m := range snap.Mounts() {

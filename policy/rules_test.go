@@ -344,7 +344,9 @@ func TestSkillRules(t *testing.T) {
 // No file can allow what another one denies, however specific its rule is.
 func TestSkill_TakesTheStrictestSet(t *testing.T) {
 	t.Parallel()
-	rule := func(e policy.RuleEffect, skill string) policy.SkillRule { return policy.SkillRule{Effect: e, Skill: skill} }
+	rule := func(e policy.RuleEffect, skill string) policy.SkillRule {
+		return policy.SkillRule{Effect: e, Skill: skill}
+	}
 	for _, tt := range []struct {
 		sets [][]policy.SkillRule
 		want policy.RuleEffect

@@ -1,6 +1,7 @@
 package userstate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,7 +21,7 @@ func (f File) dirOf(h *metier.Head) string {
 	if h.Location == "" {
 		return ""
 	}
-	dir := filepath.Dir(h.Location)
+	dir := cmp.Or(h.Folder, filepath.Dir(h.Location))
 	if f.project == "" {
 		return dir
 	}

@@ -361,7 +361,16 @@ func (sc *scan) linkedHead(n node, h metier.Head, w *worker) (metier.Head, error
 		return sc.bad(h, "unresolvable-skill-path", h.FileName+" is a symlink that leads nowhere"), nil
 	}
 	h.Location = t.real
-	return h, sc.fill(&h, t, w)
+	if at := n.location(sc.anchors); filepath.Dir(t.real) != at {
+		h.Folder = at
+	}
+	if err := sc.fill(&h, t, w); err != nil {
+		return h, err
+	}
+	if h.Folder != "" && h.Plain {
+		return sc.bad(h, "skill-outside-root", h.FileName+" is a symlink to a file in another folder, which has no frontmatter and may not be a skill"), nil
+	}
+	return h, nil
 }
 
 // spelled reports whether the folder has the name in exactly this case: many file systems open
