@@ -402,3 +402,20 @@ except OSError as e: print(e.strerror)'`))
 		t.Errorf("(-want +got):\n%s%s", diff, r.Stderr)
 	}
 }
+
+// A program cannot keep the process that ends its job from running, which has the same user.
+func TestRun_SchedulesOnlyItself(t *testing.T) {
+	t.Parallel()
+	testenv.NeedTool(t, "python3", "python3")
+	r := run(t, open(t), shell(`nice -n 5 true && python3 -c '
+import os
+print(os.sched_setaffinity(0, os.sched_getaffinity(0)), os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0)), os.setpriority(os.PRIO_PROCESS, 0, 6))
+for call in (lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)), lambda: os.sched_setaffinity(1, {0}), lambda: os.setpriority(os.PRIO_PROCESS, 1, 19),
+    lambda: os.setpriority(os.PRIO_PGRP, 0, 19), lambda: os.setpriority(os.PRIO_USER, 0, 19)):
+    try: print("allowed", call())
+    except PermissionError as e: print(e.strerror)'`))
+	want := "None None None\n" + strings.Repeat("Operation not permitted\n", 5)
+	if diff := cmp.Diff(want, string(r.Stdout)); diff != "" {
+		t.Errorf("(-want +got):\n%s%s", diff, r.Stderr)
+	}
+}

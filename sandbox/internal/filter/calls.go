@@ -33,6 +33,13 @@ var (
 	openat     = call{"openat", 257, 56}
 	mmap       = call{"mmap", 9, 222}
 	setsockopt = call{"setsockopt", 54, 208}
+
+	schedSetparam     = call{"sched_setparam", 142, 118}
+	schedSetscheduler = call{"sched_setscheduler", 144, 119}
+	schedSetaffinity  = call{"sched_setaffinity", 203, 122}
+	schedSetattr      = call{"sched_setattr", 314, 274}
+	setpriority       = call{"setpriority", 141, 140}
+	ioprioSet         = call{"ioprio_set", 251, 30}
 	fcntl      = call{"fcntl", 72, 25}
 )
 

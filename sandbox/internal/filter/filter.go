@@ -134,6 +134,23 @@ var hostArguments = []argument{
 	{socketpair, connected},
 	{mmap, []Inst{{Load, 0, 0, Arg + 24}, {Any, 0, 2, anonymous}, {Any, 0, 1, shared}, {Return, 0, 0, NotPermitted}}},
 	{setsockopt, buffers},
+	{schedSetparam, only(0)},
+	{schedSetscheduler, only(0)},
+	{schedSetaffinity, only(0)},
+	{schedSetattr, only(0)},
+	{setpriority, only(0, 0)},
+	{ioprioSet, only(1, 0)},
+}
+
+// only returns a check that denies a call unless its first arguments have these values: for calls that
+// schedule processes, those that are about the calling thread. The process that ends a job has the same
+// user, and must not wait for the CPU.
+func only(values ...uint32) []Inst {
+	var check []Inst
+	for i, v := range values {
+		check = append(check, Inst{Load, 0, 0, uint32(Arg + 8*i)}, Inst{Equal, 1, 0, v}, Inst{Return, 0, 0, NotPermitted})
+	}
+	return check
 }
 
 // families allows only socket families confined to the sandbox. A network namespace does not
