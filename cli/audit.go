@@ -18,7 +18,6 @@ import (
 	"metier/internal/distinct"
 	"metier/internal/nearest"
 	"metier/internal/plural"
-	"metier/internal/termtext"
 	"metier/record"
 	"metier/run"
 )
@@ -51,56 +50,14 @@ Exit 0: the record is unchanged. 5: it was altered, truncated, or extended.` + a
 			if err != nil {
 				return err
 			}
-			if err := a.put(r, func() { a.showVerify(r) }); err != nil || r.OK {
+			if err := a.put(r, func() { a.showVerify(r) }); err != nil {
 				return err
 			}
-			return unverified(r, args[0])
+			return r.Err(args[0])
 		}}
 	place.flags(c)
 	a.completions(c)
 	return c
-}
-
-// unverified returns the error for a verification that found problems. The user referred to the run
-// as what.
-func unverified(r run.VerifyReport, what string) error {
-	ref := r.ID
-	if strings.ContainsAny(what, `/\`) { // the ID alone could be that of another folder
-		ref = termtext.Word(what)
-	}
-	resume := "metier run --resume " + ref
-	p := &problem{exit: exitDrift, code: "record_unverified", hint: "use an earlier copy or an export; do not continue this run",
-		err: fmt.Errorf("the record of run %s fails verification: %s", r.ID, plural.Of(len(r.Problems), "problem"))}
-	if len(r.Problems) > 0 {
-		p.code = r.Problems[0].Code
-	}
-	switch {
-	case p.code == run.CodeEmpty && holdsArtifacts(r):
-		p.hint = "the run was recorded and its log is gone: keep the folder, and restore the log from an earlier copy or an export"
-	case p.code == run.CodeEmpty:
-		p.hint = "nothing was recorded; remove the folder and start the task as a new run"
-	case len(r.Problems) > 0 && !slices.ContainsFunc(r.Problems, func(p run.Problem) bool { return p.Code != run.CodeArtifact }):
-		p.hint = "the log is unchanged. Delete the files that differ, and copy them back from the archive that this command writes: metier runs export " + ref
-	case len(r.Problems) != 1:
-	case p.code == run.CodeUnanchored:
-		p.hint = "another program wrote these entries, or a power failure lost their head. To move them to a file and continue without them: " + resume
-	case p.code == run.CodeChild:
-		p.hint = "another program wrote it; remove the folder. The run's own record is complete"
-	}
-	if p.code == string(record.CodeTorn) && len(r.Problems) == 1 {
-		p.hint = "a crash or another program left a line that is not a whole entry; the entries before it are unchanged. To remove it and continue: " + resume
-	}
-	return p
-}
-
-// holdsArtifacts reports whether the run folder has any artifact.
-func holdsArtifacts(r run.VerifyReport) bool {
-	for _, state := range r.Artifacts {
-		if state != "missing" {
-			return true
-		}
-	}
-	return false
 }
 
 func (a *app) showVerify(r run.VerifyReport) {

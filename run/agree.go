@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -198,14 +199,20 @@ func difference(want, got []byte) string {
 	return "only spaces, line ends or the order of fields differ"
 }
 
-// differs compares two JSON values, visiting fields in order of name.
+// byUse orders names of fields: times and hashes, which differ whenever anything else does, are last.
+func byUse(a, b string) int {
+	last := func(s string) int { return slices.Index([]string{"generatedAt", "hash"}, s) }
+	return cmp.Or(cmp.Compare(last(a), last(b)), cmp.Compare(a, b))
+}
+
+// differs compares two JSON values, visiting fields in the order of byUse.
 func differs(at string, want, got any) (field string, has, says any, is bool) {
 	switch w := want.(type) {
 	case map[string]any:
 		if g, same := got.(map[string]any); same {
 			all := maps.Clone(g)
 			maps.Copy(all, w)
-			for _, k := range slices.Sorted(maps.Keys(all)) {
+			for _, k := range slices.SortedFunc(maps.Keys(all), byUse) {
 				if field, has, says, is = differs(at+"."+k, w[k], g[k]); is {
 					break
 				}

@@ -147,7 +147,7 @@ func (f *Folder) verifyLog(ctx context.Context) (VerifyReport, error) {
 		}
 	}
 	if !r.HasHeads {
-		r.Warnings = append(r.Warnings, Problem{Code: CodeNoHeads, Detail: "no heads of this log are recorded outside the workspace, so verify cannot detect entries that were cut off or added, or a rewritten log"})
+		r.Warnings = append(r.Warnings, Problem{Code: CodeNoHeads, Detail: "no heads of this log are recorded outside the workspace, so verify cannot detect a truncated, extended, or rewritten log"})
 	}
 	if f.heads != nil && f.heads.Bad() > 0 {
 		r.Warnings = append(r.Warnings, Problem{Code: CodeHeadsBad, Detail: fmt.Sprintf("%s of the file of heads cannot be read; a crash leaves one, and the others count", plural.Of(f.heads.Bad(), "line"))})
@@ -165,7 +165,7 @@ func (f *Folder) emptyLog() (Problem, error) {
 	if n := len(names); n > 0 {
 		return Problem{Code: CodeEmpty, Detail: fmt.Sprintf("the log holds no entry, but the folder has %s written from it, such as %s: the log was emptied", plural.Of(n, "artifact"), names[0])}, err
 	}
-	return Problem{Code: CodeEmpty, Detail: "the log holds no entry: the disk was full, or the process was killed when the run began; remove the folder and start the task as a new run"}, err
+	return Problem{Code: CodeEmpty, Detail: "the log holds no entry: the disk was full, or the process was killed when the run began"}, err
 }
 
 func (f *Folder) verifyRecord(ctx context.Context) (record.Report, error) {
@@ -267,7 +267,7 @@ func (f *Folder) verifyFiles(ctx context.Context, r *VerifyReport) error {
 		case artifactStale:
 			r.Warnings = append(r.Warnings, Problem{Code: CodeStale, On: name, Detail: "matches an earlier part of the log"})
 		case artifactDiffers:
-			r.Problems = append(r.Problems, Problem{Code: CodeArtifact, On: name, Detail: "matches neither the log nor an earlier state of it: " + difference([]byte(want[name]), b)})
+			r.Problems = append(r.Problems, Problem{Code: CodeArtifact, On: name, Detail: "matches neither the current log nor an earlier state of it: " + difference([]byte(want[name]), b)})
 		}
 	}
 	return f.strangers(want, r)

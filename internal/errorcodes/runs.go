@@ -78,7 +78,7 @@ var records = []Code{
 	{"record_full", "", "An MCP client over HTTP reached the size limit of a session's record, or the daily limit for all of its records.", "Open a new session. If the limit is per day, try again the next day."},
 	{"record_removed", "", "An old record for anonymous requests was removed.", ""},
 	{"log_shrank", "drift", "The log is shorter than before.", "Find out which program changes it."},
-	{"artifact_altered", "drift", "One of the run's files differs from the log.", "Delete the file, export the run with 'metier runs export', and copy the file back from the archive."},
+	{"artifact_altered", "drift", "One of the run's files differs from the log.", "Run 'metier audit verify RUN', and follow its hint: without recorded heads, keep every file."},
 	{"artifact_missing", "not_found", "One of the run's files is missing.", "Export the run with 'metier runs export', and copy the file back from the archive."},
 	{"artifact_stale", "", "One of the run's files is from an earlier state of the log.", "Resume the run, or export it."},
 	{"artifact_too_large", "limit", "One of the run's files is larger than any file that metier writes.", "Find out which program wrote it."},
