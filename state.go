@@ -156,7 +156,7 @@ func (st *State) apply(e event.Event, at time.Time) {
 		}
 	case event.ApprovalRequested:
 		c := st.Calls[e.Call]
-		c.Question = policy.Question{ID: e.ID, Code: e.Code, Binds: e.Binds, Scopes: e.Scopes}
+		c.Question = policy.Question{ID: e.ID, Code: e.Code, Binds: e.Binds, Scopes: e.Scopes, SkillID: e.SkillID, Tree: e.Tree, Child: e.Child, ChildCall: e.ChildCall}
 		c.ChildAsks = e.Child != ""
 		st.Calls[e.Call] = c
 	case event.ApprovalAnswered:

@@ -79,6 +79,24 @@ func (k *kin) want(exit int, args ...string) {
 	}
 }
 
+func TestSubagent_AsksAgainAboutChangedFiles(t *testing.T) {
+	t.Parallel()
+	k, _ := whoAsks(t)
+	k.parks()
+	asked := k.questions()
+	k.write(map[string]string{"shelf/report/scripts/count.sh": "echo ran >>/workspace/ran.txt # again\n"})
+	k.want(5, "runs", "approve", "latest")
+	k.want(7, "run", "--resume", "latest", "--on-drift", "reload")
+	if now := k.questions(); len(now) != 1 || now[0] == asked[0] {
+		t.Fatalf("it asked %q, and now asks %q", asked, now)
+	}
+	k.want(0, "runs", "approve", "latest")
+	k.want(7, "run", "--resume", "latest")
+	if k.ran() != 1 {
+		t.Errorf("one yes, and it ran %d times", k.ran())
+	}
+}
+
 func TestAYesForOnceCoversOneCallOfASubagent(t *testing.T) {
 	t.Parallel()
 	k, told := whoAsks(t)

@@ -9,13 +9,14 @@ import (
 	"metier"
 	"metier/event"
 	"metier/policy"
+	"metier/run"
 	"metier/userstate"
 )
 
-func newApproval(q event.ApprovalRequested, text, run, by string, at time.Time) userstate.Approval {
+func newApproval(q event.ApprovalRequested, text, runID, by string, at time.Time) userstate.Approval {
 	_, covers := Coverage(text)
 	delete(covers, labelSubagent) // it holds for whoever asks the same
-	return userstate.Approval{ID: q.ID, Binds: q.Binds, Code: q.Code, Covers: covers, By: by, At: at.UTC().Format(time.RFC3339), Run: run}
+	return userstate.Approval{ID: q.ID, Binds: q.Binds, Code: q.Code, Covers: covers, By: by, At: at.UTC().Format(time.RFC3339), Run: runID}
 }
 
 // noteApprovals reports an approvals file that cannot be used.
@@ -59,6 +60,31 @@ func (r *Run) settle(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// askAgain ends the open questions of a run that reloads skills if the files that they cover have
+// changed. Their calls then ask about the current files.
+func (r *Run) askAgain(ctx context.Context) error {
+	if !r.onDrift().Reloads() {
+		return nil
+	}
+	var evs []event.Event
+	calls := r.session.State().Calls
+	for _, id := range slices.Sorted(maps.Keys(calls)) {
+		q := calls[id].Question
+		p := r.e.childQuestion(ctx, r.folder.Dir(), run.Pending{SkillID: q.SkillID, Tree: q.Tree,
+			OpenQuestion: run.OpenQuestion{ID: q.ID, Call: id, Binds: q.Binds, Child: q.Child, ChildCall: q.ChildCall}}, r.trusted)
+		if p.Tree == "" {
+			continue
+		}
+		if _, is, err := r.digests(p.SkillID); err == nil && is != p.Tree {
+			evs = append(evs, event.ApprovalExpired{ID: q.ID, Call: id, Again: true})
+		}
+	}
+	if len(evs) == 0 {
+		return nil
+	}
+	return r.append(ctx, evs)
 }
 
 // keepApproval saves a permanent approval for all runs.

@@ -124,6 +124,9 @@ func (e *Engine) linkedIn(p string, workspaces ...string) (dir, real string) {
 // workspaces, or in another one in which metier has run, because a program may have created it. A link
 // to a character device is followed.
 func (e *Engine) WriteOutput(file string, data []byte, perm fs.FileMode, workspaces ...string) error {
+	if err := e.CheckOutput(file); err != nil {
+		return err
+	}
 	file = e.Env.Path(file)
 	leads, mode, err := atomicfile.Target(file)
 	if err != nil {

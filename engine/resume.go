@@ -368,7 +368,7 @@ func (r *Run) resumed(ctx context.Context, restored run.Restored, d drifts, choi
 		return err
 	}
 	if !r.anew {
-		return nil
+		return r.askAgain(ctx)
 	}
 	if err := r.session.Refresh(ctx); err != nil {
 		return err
@@ -379,7 +379,7 @@ func (r *Run) resumed(ctx context.Context, restored run.Restored, d drifts, choi
 			return err
 		}
 	}
-	return nil
+	return r.askAgain(ctx)
 }
 
 // loadAgain loads a skill from disk as it was loaded before: by the same party, and with the same

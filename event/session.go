@@ -124,10 +124,12 @@ type ApprovalAnswered struct {
 	Surface string `json:"surface,omitempty"`
 }
 
-// ApprovalExpired ends a question that was not answered.
+// ApprovalExpired ends a question that was not answered. The call ends too, unless Again is set: then
+// what the question covers has changed, and the call is decided again.
 type ApprovalExpired struct {
-	ID   string `json:"id"`
-	Call string `json:"call"`
+	ID    string `json:"id"`
+	Call  string `json:"call"`
+	Again bool   `json:"again,omitempty"`
 }
 
 // ToolCallStarted claims a call: it is in the log before the call acts. For a write,

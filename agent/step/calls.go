@@ -62,6 +62,10 @@ func (s *State) expired(e event.ApprovalExpired) bool {
 	if o == nil || o.Status != Asking || o.Ask == nil || o.Ask.ID != e.ID {
 		return false
 	}
+	if e.Again {
+		o.again()
+		return true
+	}
 	o.end(CodeExpired, record.Ref{})
 	return true
 }
