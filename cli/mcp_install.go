@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,7 +12,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"metier/config"
 	"metier/mcp/install"
 )
 
@@ -37,7 +40,9 @@ func (a *app) mcpInstallCommand() *cobra.Command {
 of the client's configuration file. With --write, it asks for confirmation, and
 then adds the entry to that file or replaces the entry with the same name. In
 Codex's file, it does not replace entries. The rest of the file stays unchanged.
-Arguments after -- are passed to 'metier mcp'.
+Arguments after -- are passed to 'metier mcp', with paths made absolute. Clients start
+the server in a folder of their choice: to choose the folder in which scripts work
+and sessions are recorded, add -- --workspace DIR.
 
 With --url, the entry is for a server that is already running
 ('metier mcp --http ADDR'). If the server requires a token, use --token-env to specify
@@ -61,7 +66,11 @@ Clients: ` + strings.Join(names, ", ") + ".",
 			if i < 0 {
 				return wrong("client_unknown", "clients: "+strings.Join(names, ", "), "there is no client %q", args[0])
 			}
-			return a.mcpInstall(c.Context(), f, install.Clients()[i], args[1:])
+			args, err := a.serverArgs(c.Parent(), args[1:])
+			if err != nil {
+				return err
+			}
+			return a.mcpInstall(c.Context(), f, install.Clients()[i], args)
 		},
 	}
 	fl := c.Flags()
@@ -72,6 +81,34 @@ Clients: ` + strings.Join(names, ", ") + ".",
 	fl.BoolVar(&f.write, "write", false, "write the entry to the file, after asking for confirmation")
 	fl.BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
 	return c
+}
+
+// serverArgs checks arguments with the flags of the server's command. It makes paths absolute, because
+// a client can start the server in any folder.
+func (a *app) serverArgs(c *cobra.Command, args []string) (out []string, err error) {
+	c.InheritedFlags() // adds them to Flags
+	fl := c.Flags()
+	err = fl.ParseAll(args, func(f *pflag.Flag, value string) error {
+		out = append(out, "--"+f.Name+"="+value)
+		return fl.Set(f.Name, value)
+	})
+	if err == nil && fl.NArg() > 0 {
+		return nil, usage(c, misplaced(c, fl.Args()))
+	}
+	if err != nil {
+		return nil, flagUsage(c, err)
+	}
+	workspace := config.Env{Dir: a.env.Path(cmp.Or(fl.Lookup("workspace").Value.String(), "."))}
+	for i, arg := range out {
+		name, value, _ := strings.Cut(arg, "=")
+		switch kind, _ := pflag.UnquoteUsage(fl.Lookup(name[2:])); {
+		case name == "--skills-root", name == "--harness":
+			out[i] = name + "=" + workspace.Path(value)
+		case kind == "folder", kind == "file":
+			out[i] = name + "=" + a.env.Path(value)
+		}
+	}
+	return out, nil
 }
 
 // installed is the JSON output of install.

@@ -58,6 +58,9 @@ func Open(ctx context.Context, e *engine.Engine, p *engine.Plan, o Options) (*Se
 		return nil, err
 	}
 	workspace, root := r.Records()
+	if err := e.CheckRecords(root); err != nil {
+		return nil, errors.Join(err, r.Close(context.WithoutCancel(ctx)))
+	}
 	b := &backend{run: r, guests: newAnonymousSessions(e, workspace, root, o.Anonymous)}
 	full := func(code, text string) {
 		e.Logger().Warn(text, "code", code)
