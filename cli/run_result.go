@@ -136,7 +136,7 @@ func (a *app) failOn(conditions []string, rs []result) error {
 	for _, r := range rs {
 		if slices.Contains(conditions, failOnDenied) && r.Denied.Count > 0 {
 			return &problem{exit: exitDenied, code: "calls_denied", err: fmt.Errorf("run %s is done, but calls were denied: %s", r.Run, deniedLine(r.Denied.Calls)),
-				hint: "see 'metier runs show " + a.named(r) + "'; grant what the task needs with --allow-tool or a policy file"}
+				hint: "see 'metier runs show " + a.named(r) + "'; allow what the task needs with --allow-tool or a policy file, or change the rule that denied the call"}
 		}
 	}
 	return nil

@@ -45,6 +45,7 @@ func (e *Engine) Exec(ctx context.Context, q Request, call exectool.Script, time
 		return o, err
 	}
 	r.noteHosts()
+	r.noteUnconfined()
 	r.NoteReadOnly()
 	if o, err = r.exec(ctx, call); err == nil && o.Detail() == nil {
 		err = refusedScript(o)

@@ -116,6 +116,7 @@ func (r *Run) noteGrants() {
 	r.noteNoLoading()
 	r.noteNoPrograms()
 	r.noteHosts()
+	r.noteUnconfined()
 	r.NoteReadOnly()
 	r.noteBrowser()
 }
@@ -208,6 +209,13 @@ func (r *Run) NoteReadOnly() {
 	}
 	if r.protected.partial && r.launch.runs() {
 		r.note("workspace_read_only", "not everything can be protected, so programs cannot write to the workspace: the repository has more than %d submodules, or an index or a git configuration that cannot be read, or a skills folder has more folders than the setting max_dirs allows", mostLinked)
+	}
+}
+
+// noteUnconfined reports that programs run without a sandbox.
+func (r *Run) noteUnconfined() {
+	if r.launch.Sandbox == BackendUnsafe && r.launch.runs() {
+		r.note("no_sandbox", "%s is not a sandbox: programs run on the host without isolation", BackendUnsafe)
 	}
 }
 

@@ -13,7 +13,11 @@ import (
 // Open opens the workspace, skills, and tools of a plan for a program that calls
 // tools itself. [Run.Session] opens its sessions.
 func (e *Engine) Open(ctx context.Context, p *Plan, h Hooks) (*Run, error) {
-	return e.prepare(ctx, p, h)
+	r, err := e.prepare(ctx, p, h)
+	if err == nil {
+		r.noteUnconfined()
+	}
+	return r, err
 }
 
 // SessionOptions configure one of the sessions of a run.

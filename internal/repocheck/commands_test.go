@@ -95,7 +95,8 @@ func enter(t *testing.T, shell, dir string, env []string, b repocheck.Block, c r
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, shell, "-euo", "pipefail", "-c", c.Text)
+	const stays = "\n[ \"$PWD\" = \"$start\" ] || { echo 'these commands leave the reader in another folder'; exit 97; }"
+	cmd := exec.CommandContext(ctx, shell, "-euo", "pipefail", "-c", "start=$PWD\n"+c.Text+stays)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, env, 10*time.Second
 	out, err := cmd.CombinedOutput()
 	code := 0
