@@ -29,7 +29,7 @@ func (s *Session) bind(ctx context.Context) error {
 	}
 	list, err := registry.Read(b)
 	if err != nil {
-		return &Error{Op: "open", Kind: Drift, Code: "record_damaged", Hint: "check the record with metier audit verify", Err: err}
+		return &Error{Op: "open", Kind: Drift, Code: "record_damaged", Hint: "check the record with 'metier audit verify RUN'", Err: err}
 	}
 	s.snap.Store(s.cfg.Snapshot.bound(list))
 	return nil

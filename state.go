@@ -121,7 +121,7 @@ func (s *Session) fold(en record.Entry) error {
 			return nil
 		}
 		if !errors.Is(err, event.ErrUnknown) {
-			return &Error{Op: "open", Kind: Drift, Code: "record_damaged", Hint: "check the record with metier audit verify", Err: err}
+			return &Error{Op: "open", Kind: Drift, Code: "record_damaged", Hint: "check the record with 'metier audit verify RUN'", Err: err}
 		}
 		return &Error{Op: "open", Kind: Unsupported, Code: "record_newer", Hint: "use the version of metier that wrote this record, or a newer one", Err: err}
 	}

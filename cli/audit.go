@@ -53,7 +53,7 @@ Exit 0: the record is unchanged. 5: it was altered, truncated, or extended.` + a
 			if err := a.put(r, func() { a.showVerify(r) }); err != nil {
 				return err
 			}
-			return r.Err(args[0])
+			return r.Err(args[0], "metier run --resume")
 		}}
 	place.flags(c)
 	a.completions(c)

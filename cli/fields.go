@@ -11,6 +11,7 @@ var flagOf = map[string]string{
 	"Access.Origins":                 "--allow-origin",
 	"AnswerRequest.Question":         "--question",
 	"AnswerRequest.Scope":            "--scope",
+	"ExportOptions.Unverified":       "--unverified",
 	"Hooks.Verbose":                  "--verbose",
 	"Request.Artifacts":              "--artifact-root",
 	"Request.Closed":                 "--token-file",
@@ -48,7 +49,7 @@ var flagOf = map[string]string{
 }
 
 // fieldName matches a field, and the values that follow it as in Request.Tools=default,bash.
-var fieldName = regexp.MustCompile(`\b(?:Access|AnswerRequest|Hooks|Request|ResumeOptions)(?:\.[A-Z][A-Za-z]*)+(?:=\w+(?:,\w+)*)?`)
+var fieldName = regexp.MustCompile(`\b(?:Access|AnswerRequest|ExportOptions|Hooks|Request|ResumeOptions)(?:\.[A-Z][A-Za-z]*)+(?:=\w+(?:,\w+)*)?`)
 
 // asFlags replaces the names of fields with those of their flags, and fields that have values with
 // one flag for each value.

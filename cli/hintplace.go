@@ -26,7 +26,7 @@ func (a *app) placed(hint string) string {
 	}
 	return hinted.ReplaceAllStringFunc(hint, func(command string) string {
 		c, args, err := current.Root().Find(strings.Fields(command)[1:])
-		if err != nil || strings.Contains(command, "--resume") || !c.Runnable() || c == c.Root() || slices.ContainsFunc(args, func(s string) bool { return strings.Contains(s, "/") }) {
+		if err != nil || strings.Contains(command, "--resume") || strings.Contains(command, "--help") || !c.Runnable() || c == c.Root() || slices.ContainsFunc(args, func(s string) bool { return strings.Contains(s, "/") }) {
 			return command
 		}
 		for _, name := range placeNames {

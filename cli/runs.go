@@ -188,6 +188,7 @@ func (a *app) listRuns(root string, list []run.Summary, limit int) error {
 	}
 	t := table{heads: []string{"RUN", "STATUS", "MODEL", "TURNS", "TOKENS", "COST", "STARTED", "SKILLS", "TASK", "PROBLEM"}, right: []int{3, 4, 5}}
 	for _, s := range list {
+		s.Problem = a.placed(s.Problem)
 		t.add(runRow(s)...)
 	}
 	t.fit(slices.Index(t.heads, "TASK"), a.columns())
@@ -284,7 +285,7 @@ unzip it and run 'metier audit verify FOLDER/RUN'.` + aboutRun,
 			var b bytes.Buffer // whole before any byte goes out: a failed export leaves nothing half
 			r, err := run.ExportAt(c.Context(), root, id, &b, a.engine().RunOptions(), &run.ExportOptions{Unverified: unverified})
 			if err != nil {
-				return exportHint(err)
+				return err
 			}
 			if out == "-" {
 				a.noteLatest(args[0], id)
@@ -296,16 +297,6 @@ unzip it and run 'metier audit verify FOLDER/RUN'.` + aboutRun,
 	c.Flags().BoolVar(&unverified, "unverified", false, "export a record that fails verification, and list its problems in verify.json")
 	a.completions(c)
 	return c
-}
-
-func exportHint(err error) error {
-	e, ok := errors.AsType[*metier.Error](err)
-	if !ok || e.Code != run.CodeUnverified {
-		return err
-	}
-	with := *e
-	with.Hint = "'metier audit verify' lists every problem; --unverified exports the record as it is"
-	return &with
 }
 
 func (a *app) putExport(r run.VerifyReport, out string, b []byte) error {

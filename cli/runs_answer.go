@@ -189,7 +189,7 @@ func (a *app) answered(ctx context.Context, root, id string, q run.Pending, ans 
 	a.showPending(q, "")
 	fmt.Fprintf(a.Out, "%s was answered with %s (%s) by %s\n", q.ID, yesNo(ans.Allow), ans.Scope, oneLine(ans.By))
 	if ans.Scope == policy.ScopeAlways {
-		fmt.Fprintln(a.Out, "the approval applies until the skill's files, the isolation, or the network access changes; to revoke it for other runs, use 'metier runs approvals --revoke'")
+		fmt.Fprintln(a.Out, "the approval applies until the skill's files, the isolation, or the network access changes; to revoke it for other runs, use 'metier runs approvals --revoke "+q.ID+"'")
 	}
 	if n := len(r.Questions); n > 0 {
 		_, err := fmt.Fprintf(a.Out, "%s open: metier runs answer %s\n", plural.Of(n, "question")+" more", a.named(here))

@@ -137,7 +137,7 @@ func (a *app) validate(ctx context.Context, paths []string, judge func(path stri
 	default:
 		hint := "fix the listed problems; see the rules at https://agentskills.io/specification"
 		if repairable > 0 {
-			hint = "fix the listed problems; 'metier fix' repairs some of them; see the rules at https://agentskills.io/specification"
+			hint = "fix the listed problems; 'metier fix PATH' repairs some of them; see the rules at https://agentskills.io/specification"
 		}
 		return &problem{exit: exitFailed, code: "skill_invalid", err: fmt.Errorf("%s invalid", countOf(bad, len(paths), "skill")), silent: quiet && !a.json, hint: hint}
 	}

@@ -103,9 +103,9 @@ func (h *Harness) Err() error {
 	if h.broken == "" {
 		return nil
 	}
-	e := &metier.Error{Op: "load", Path: h.Dir, Kind: metier.Invalid, Code: "harness_invalid", Hint: "'metier harness validate' lists the problems"}
+	e := &metier.Error{Op: "load", Path: h.Dir, Kind: metier.Invalid, Code: "harness_invalid", Hint: "'metier harness validate DIR' lists the problems"}
 	if h.broken == "harness-missing" {
-		e.Kind, e.Code, e.Hint = metier.NotFound, "harness_missing", "specify a folder that contains HARNESS.md; 'metier harness init' creates one"
+		e.Kind, e.Code, e.Hint = metier.NotFound, "harness_missing", "specify a folder that contains HARNESS.md; 'metier harness init DIR' creates one"
 	}
 	for _, d := range h.Diagnostics {
 		if d.Code == h.broken && d.Path == File {

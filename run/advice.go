@@ -11,8 +11,8 @@ import (
 )
 
 // Err returns the error for a verification that found problems, or nil. The user referred to the run
-// as what.
-func (r VerifyReport) Err(what string) error {
+// as what. The hint may name a command that resumes the run: resume, followed by the run.
+func (r VerifyReport) Err(what, resume string) error {
 	if r.OK {
 		return nil
 	}
@@ -24,15 +24,14 @@ func (r VerifyReport) Err(what string) error {
 	if len(r.Problems) > 0 {
 		code = r.Problems[0].Code
 	}
-	return wrong(metier.Drift, code, "", r.advice(code, ref), "the record of run %s fails verification: %s", r.ID, plural.Of(len(r.Problems), "problem"))
+	return wrong(metier.Drift, code, "", r.advice(code, ref, resume+" "+ref), "the record of run %s fails verification: %s", r.ID, plural.Of(len(r.Problems), "problem"))
 }
 
 // advice returns what to do about the problems, the first of which has this code. Without recorded
 // heads, nothing shows that the log is whole, so no file may be deleted.
-func (r VerifyReport) advice(code, ref string) string {
+func (r VerifyReport) advice(code, ref, resume string) string {
 	only := len(r.Problems) == 1
 	artifacts := len(r.Problems) > 0 && !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Code != CodeArtifact })
-	resume := "metier run --resume " + ref
 	switch {
 	case code == CodeEmpty && r.holdsArtifacts():
 		return "the run was recorded and its log is gone: keep the folder, and restore the log from an earlier copy or an export"

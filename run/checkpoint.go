@@ -104,7 +104,7 @@ func (f *Folder) persisted(ctx context.Context, name string, j *judge) error {
 	path := filepath.Join(f.dir, name)
 	b, err := readRegular(f.root, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return wrong(metier.NotFound, CodeNoArtifact, path, "the log holds the same: take the file from 'metier runs export "+f.id+"', put it back, then resume",
+		return wrong(metier.NotFound, CodeNoArtifact, path, "the log holds the same: take the file from the archive of 'metier runs export "+f.id+" -o run.zip', put it back, then resume",
 			"%s was written and is gone", name)
 	}
 	if err != nil {
@@ -115,7 +115,7 @@ func (f *Folder) persisted(ctx context.Context, name string, j *judge) error {
 		return err
 	}
 	if state == artifactDiffers {
-		return wrong(metier.Drift, CodeArtifact, path, "the log holds the right one: remove the file, take it from 'metier runs export "+f.id+"', put it back, then resume",
+		return wrong(metier.Drift, CodeArtifact, path, "the log holds the right one: move the file away, take it from the archive of 'metier runs export "+f.id+" -o run.zip', put it back, then resume",
 			"%s does not match the log", name)
 	}
 	return nil

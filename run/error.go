@@ -81,7 +81,7 @@ func fault(op, path string, err error) error {
 		case record.CodeTooLarge:
 			out.Kind = metier.LimitReached
 		default:
-			out.Kind, out.Hint = metier.Drift, "the record has changed since it was written; 'metier audit verify' shows the changes"
+			out.Kind, out.Hint = metier.Drift, "the record has changed since it was written; 'metier audit verify RUN' shows the changes"
 			if path != "" && filepath.Ext(path) == "" { // a run's folder
 				out.Hint = "the record has changed since it was written; 'metier audit verify " + termtext.Word(path) + "' shows the changes"
 			}

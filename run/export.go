@@ -59,7 +59,7 @@ func (f *Folder) export(ctx context.Context, rep VerifyReport, w io.Writer, o *E
 		if len(rep.Problems) > 0 {
 			detail = rep.Problems[0].Code + ": " + rep.Problems[0].Detail
 		}
-		return wrong(metier.Drift, CodeUnverified, f.dir, "inspect it with 'metier audit verify'; to export it anyway, set ExportOptions.Unverified", "the run does not verify: %s", detail)
+		return wrong(metier.Drift, CodeUnverified, f.dir, "'metier audit verify "+f.id+"' lists every problem; ExportOptions.Unverified exports the record as it is", "the run does not verify: %s", detail)
 	}
 	files := map[string]func() ([]byte, error){}
 	if err := f.collect(ctx, rep, files); err != nil {

@@ -45,7 +45,7 @@ func takeLock(root *os.Root, dir string, now func() time.Time) (*lockfile.Lock, 
 		who = fmt.Sprintf("process %d on %s has been working on this run since %sZ", h.PID, h.Host, since)
 	}
 	return nil, wrong(metier.Conflict, CodeLocked, dir,
-		"wait for that process to end, or stop it, then try again; to watch the run, use 'metier runs show'", "%s", who)
+		"wait for that process to end, or stop it, then try again; to watch the run, use 'metier runs show "+filepath.Base(dir)+"'", "%s", who)
 }
 
 // sign writes the owner into the lock file, for the message above. If that fails (a full disk, or

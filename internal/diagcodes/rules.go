@@ -41,7 +41,7 @@ var outcome = map[string]Rule{
 	"duplicate-skill-name": {"another skill has this name and comes first in the order of the roots and tiers (setting precedence)", "rename one of the two skills, or specify only this skill's root with --skills-root"},
 	"name-reserved":        {"names that begin with mcp: are reserved for skills from MCP servers (SEP-2640)", "rename the local skill"},
 	"name-protected":       {"the name belongs to a skill of a more trusted tier (setting protect_names), or to one that a file of the workspace disabled", "rename this skill"},
-	"disabled":             {"a user disabled this skill", "run 'metier enable' with its name or ID"},
+	"disabled":             {"a user disabled this skill", "run 'metier enable NAME'"},
 	"skill-listed-twice":   {"a skill's folder counts once, even if several roots and links lead to it", ""},
 	"not-recorded":         {"a run keeps the skills it started with", "start a new run, or resume with --on-drift reload"},
 	"other-platform":       {"the skill lists the operating systems that it supports, and this one is not among them (setting platform_filter)", "load it by name: metier run --skill NAME; or set platform_filter to off"},
@@ -60,13 +60,13 @@ var naming = map[string]Rule{
 
 // Problems of MCP servers and their skills.
 var served = map[string]Rule{
-	"mcp-entry-invalid":   {"for each skill, a server must return the URI, the frontmatter, and every file with its digest and size (SEP-2640)", "report it to the server's operator; 'metier mcp inspect' shows the entry"},
+	"mcp-entry-invalid":   {"for each skill, a server must return the URI, the frontmatter, and every file with its digest and size (SEP-2640)", "report it to the server's operator; 'metier mcp inspect SERVER' shows the entry"},
 	"mcp-skill-too-large": {"a skill from a server can have at most 512 files and 16 MiB", "ask the server's operator to split the skill"},
-	"mcp-list-failed":     {"the server did not list its skills in time, or did not return the configured skills", "try 'metier mcp inspect' with the server's name"},
+	"mcp-list-failed":     {"the server did not list its skills in time, or did not return the configured skills", "try 'metier mcp inspect SERVER' with the server's name"},
 	"mcp-skill-changed":   {"a run keeps the version of a server's skill that it loaded", "start a new run, and approve again"},
 	"mcp-skill-dynamic":   {"the server generates the skill each time, so it cannot be verified", ""},
 	"mcp-no-skills":       {"the configuration requests skills from a server that offers none", "remove skills: true from its configuration"},
-	"mcp-server-failed":   {"the server cannot be used; the run continues without it", "fix what the message names, such as its command, cwd, or env, and test it with 'metier mcp inspect' and the server's name"},
+	"mcp-server-failed":   {"the server cannot be used; the run continues without it", "fix what the message names, such as its command, cwd, or env, and test it with 'metier mcp inspect SERVER' and the server's name"},
 	"mcp-server-timeout":  {"the server did not start in time (startTimeoutMs)", "raise startTimeoutMs, or check what the server is waiting for"},
 	"mcp-skills-cut":      {"a server's list of skills must end, and only its first 10,000 skills are used", "report it to the server's operator"},
 	"mcp-tools-cut":       {"only the first 512 tools from a server are used, and at most 512 KiB of definitions", "report it to the server's operator"},
@@ -94,7 +94,7 @@ var unlisted = map[string]Rule{
 
 // Problems of a harness.
 var harnesses = map[string]Rule{
-	"harness-missing":          {"a harness is a folder with a file HARNESS.md", "write HARNESS.md with a name, a description, and a body that describes the agent's task; 'metier harness init' creates one"},
+	"harness-missing":          {"a harness is a folder with a file HARNESS.md", "write HARNESS.md with a name, a description, and a body that describes the agent's task; 'metier harness init DIR' creates one"},
 	"harness-too-large":        {"HARNESS.md is part of every request, so its size is limited", "move long text into references"},
 	"harness-unreadable":       {"the files and folders of a harness must be regular and readable", "check the file's permissions and type, and its target if it is a link"},
 	"harness-folder-ignored":   {"in layout v1, a harness uses only the folders skills and references", "move the folder into one of them, or use layout v2 (setting harness_layout)"},

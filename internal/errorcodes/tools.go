@@ -54,8 +54,8 @@ var decisions = []Code{
 	{"approval_not_found", "not_found", "No permanent approval has this ID or applies to this skill.", "List the approvals with 'metier runs approvals'."},
 	{"approvals_unreadable", "unavailable", "The file with the permanent approvals could not be read, so none of them applies.", "Fix or remove the file."},
 	{"question_ambiguous", "invalid", "Several questions are open.", "Specify one by its ID or its call's ID."},
-	{"question_not_found", "not_found", "No open question has this ID.", "List the open questions with 'metier runs answer'."},
-	{"question_not_open", "conflict,not_found", "The question is no longer open.", "List the open questions with 'metier runs answer'."},
+	{"question_not_found", "not_found", "No open question has this ID.", "List the open questions with 'metier runs answer RUN'."},
+	{"question_not_open", "conflict,not_found", "The question is no longer open.", "List the open questions with 'metier runs answer RUN'."},
 	{"question_answered", "conflict", "The question has already been answered.", ""},
 	{"question_unreadable", "drift", "The recorded question does not match its call, so it cannot be approved.", "Answer no, or start a new run."},
 	{"scope_unknown", "invalid", "The question cannot be answered with this scope.", "Use one of the scopes in the message."},
@@ -63,7 +63,7 @@ var decisions = []Code{
 
 var scripts = []Code{
 	{"scripts_off", "invalid", "The profile does not allow skill scripts.", "Choose another profile, or change the scripts and tool_script settings."},
-	{"script_not_indexed", "not_found", "The skill has no script with this path.", "List its files with 'metier show'."},
+	{"script_not_indexed", "not_found", "The skill has no script with this path.", "List its files with 'metier show NAME'."},
 	{"script_snapshot_mismatch", "drift", "The script has changed since it was indexed.", "Restore the file, or start a new run."},
 	{"resource_not_script", "invalid", "The file is not in the skill's scripts folder.", "Specify a file under scripts/."},
 	{"script_path_invalid", "invalid", "The script path is absolute, contains '..', or is not under scripts/.", "Use scripts/NAME."},

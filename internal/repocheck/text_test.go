@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"go/ast"
 	"go/build/constraint"
+	"go/token"
 	"go/version"
 	"path"
 	"regexp"
@@ -45,6 +46,29 @@ func (t *Tree) Words() []Finding {
 		}
 	}
 	return out
+}
+
+// bareCommand matches a command that needs an argument, without it.
+var bareCommand = regexp.MustCompile(`metier (audit (verify|show|replay)|runs (show|answer|approve|deny|export)|harness (validate|show|read|prompt|init)|` +
+	`subagents (show|check)|mcp (install|inspect)|explain|show|enable|trust|fix)(['"]|$)`)
+
+// Hints finds texts with a command that fails if it is copied, because it lacks its argument. Help
+// texts, in which a command is a name, are raw strings.
+func (t *Tree) Hints() []Finding {
+	var out []Finding
+	for _, f := range t.Go(func(p string) bool { return IsGo(p) && !IsTest(p) }) {
+		ast.Inspect(f.File, func(n ast.Node) bool {
+			s, ok := n.(*ast.BasicLit)
+			if !ok || s.Kind != token.STRING || strings.HasPrefix(s.Value, "`") {
+				return true
+			}
+			if m := bareCommand.FindString(strings.Trim(s.Value, `"`)); m != "" {
+				out = append(out, Finding{f.Path, f.Line(s.Pos()), strconv.Quote(m) + ": add the argument that the command needs"})
+			}
+			return true
+		})
+	}
+	return byPlace(out)
 }
 
 // Modules finds go.mod files that require too old a Go or replace a module. A
