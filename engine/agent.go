@@ -167,7 +167,8 @@ func (a *Agent) Ask(ctx context.Context, prompt string) (string, error) {
 
 const agentDone = "done"
 
-// Run is like Ask but returns the full outcome.
+// Run is like Ask but returns the full outcome. A run that ends without an answer is not an error of
+// Run: check Outcome.Status and Outcome.Reason.
 func (a *Agent) Run(ctx context.Context, prompt string) (o Outcome, err error) {
 	defer func() { err = ofAgent(err) }()
 	a.mu.Lock()

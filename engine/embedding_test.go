@@ -37,6 +37,8 @@ func TestEmbeddingPage_ProgramsBuildInTheirOwnModule(t *testing.T) {
 			return out
 		},
 	}
+	programs = append(programs, fragments(t, string(page)))
+	wants = append(wants, func(out string) string { return cmp.Diff("Rain in Oslo. <nil>\ndone  Second.\n<nil>\n", out) })
 	if len(programs) != len(wants) {
 		t.Fatalf("the page has %d programs, want %d", len(programs), len(wants))
 	}
@@ -76,4 +78,83 @@ func TestEmbeddingPage_ProgramsBuildInTheirOwnModule(t *testing.T) {
 			t.Errorf("output of %s:\n%s", name, diff)
 		}
 	}
+}
+
+// fragments returns a program that uses the page's scripted model, and continues a run as the page
+// does.
+func fragments(t *testing.T, page string) string {
+	t.Helper()
+	of := func(start string) string {
+		_, text, ok := strings.Cut(page, "```go\n"+start)
+		text, _, end := strings.Cut(text, "```")
+		if !ok || !end {
+			t.Fatalf("the page has no fragment %q", start)
+		}
+		return start + text
+	}
+	return `package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"metier"
+	"metier/config"
+	"metier/engine"
+	"metier/model/scripted"
+	"metier/policy"
+)
+
+type place struct {
+	City string `+"`json:\"city\"`"+`
+}
+
+func main() {
+	ctx := context.Background()
+	weather, err := metier.FuncTool("weather", "Forecast the weather of a city.", policy.Read, func(_ context.Context, p place) (string, error) { return "Rain in " + p.City + ".", nil })
+	if err != nil {
+		log.Fatal(err)
+	}
+	` + of("client, err := scripted") + `
+	if err != nil {
+		log.Fatal(err)
+	}
+	a, err := engine.NewAgent(ctx, engine.AgentOptions{Client: client, Tools: []metier.Tool{weather}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(a.Ask(ctx, "Will it rain in Oslo?"))
+	if err := a.Close(ctx); err != nil {
+		log.Fatal(err)
+	}
+	custom := engine.Custom{}
+	custom.Model, err = scripted.New([]byte("turns: [{say: First.}, {say: Second.}]"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if a, err = engine.NewAgent(ctx, engine.AgentOptions{Client: custom.Model}); err != nil {
+		log.Fatal(err)
+	}
+	outcome, err := a.Run(ctx, "Will it rain in Oslo?")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := a.Close(ctx); err != nil {
+		log.Fatal(err)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(resume(ctx, dir, outcome, custom))
+}
+
+func resume(ctx context.Context, dir string, outcome engine.Outcome, custom engine.Custom) error {
+	` + of("e := engine.New") + `
+	return err
+}
+`
 }

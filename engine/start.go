@@ -53,8 +53,9 @@ func (r *Run) Clean(s string) string {
 	return string(b)
 }
 
-// Drive works on the task until it is done, or until it needs the user to continue. An outcome
-// without an ID means that the work did not begin.
+// Drive works on the task until it is done, or until it needs the user to continue. A run that fails
+// is not an error of Drive: check Outcome.Status and Outcome.Reason. An outcome without an ID means
+// that the work did not begin.
 func (r *Run) Drive(ctx context.Context) (Outcome, error) {
 	if r.ended {
 		return Outcome{}, r.isClosed()
