@@ -260,13 +260,15 @@ func (a *app) hintOf(r result) string {
 		return "the provider rejected this conversation; try another provider: " + again + " --model provider:name"
 	case "model_context_overflow":
 		return "continue with a model that has a larger context window: " + again + " --model provider:name; or start a new run with fewer skills and files"
-	case "model_rate_limited", "model_overloaded", "model_server", "model_cut", "model_bad_reply":
+	case "model_rate_limited", "model_overloaded", "model_server", "model_cut":
 		return "the provider failed several times; wait, then continue with: " + again
+	case "model_bad_reply":
+		return "check the base URL, such as OPENAI_BASE_URL, and the model; then continue with: " + again
 	case "model_unreachable":
 		if strings.HasPrefix(r.Reason, "ollama: ") {
 			return "start Ollama with: ollama serve; then continue with: " + again
 		}
-		return "check the network, the proxy, and the base URL; then continue with: " + again
+		return "check the network, the proxy, and the base URL, such as OPENAI_BASE_URL; then continue with: " + again
 	case "script_ended", "script_turn_failed":
 		return "the recorded turns do not match this run; fix the script, or continue with a model: " + again + " --model provider:name"
 	case "turn_limit":

@@ -11,6 +11,7 @@ var requests = []Code{
 	{"terminal", "", "The output is binary, so it cannot be written to a terminal.", "Write it to a file."},
 	{"stdin_too_large", "", "Standard input is larger than the limit.", "Write the data to a file in the workspace, and pass its path instead."},
 	{"output_unwritable", "", "Writing to standard output failed.", "Check the disk, or the program that reads the pipe."},
+	{"base_url_invalid", "invalid", "The base URL of a model provider is not an HTTP address.", "Set it to http://HOST or https://HOST, optionally with a path."},
 	{"result_unwritable", "unavailable", "The result file could not be written.", "Choose a file in a writable folder."},
 	{"export_unwritable", "unavailable", "The archive could not be written.", "Choose a file in a writable folder."},
 	{"prompt_unreadable", "", "The prompt file could not be read.", "Specify the path to a text file."},

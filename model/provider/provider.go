@@ -111,6 +111,19 @@ func (p Provider) whole(base string) string {
 	return base
 }
 
+// checkBase fails if the provider's base URL is not an HTTP address. The error does not contain the
+// URL, because it can have a password.
+func (o Options) checkBase(p Provider) error {
+	base, from := o.Base(p), p.baseEnv
+	if u, err := url.Parse(base); base == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
+		return nil
+	}
+	if o.Env(from) == "" {
+		from = "base_urls of " + p.Name + " in the configuration"
+	}
+	return metier.Errorf(metier.Invalid, "base_url_invalid", "set "+from+" to http://HOST or https://HOST, optionally with a path", "the base URL of the provider %s is not an HTTP address", p.Name)
+}
+
 // Passwords returns the passwords in the provider's base URLs, also in one that another overrides.
 func (o Options) Passwords(p Provider) []string {
 	var out []string
@@ -161,6 +174,9 @@ func Open(id string, o Options) (Model, error) {
 	key := o.Key(p)
 	if key == "" && !p.Keyless {
 		return Model{}, metier.Errorf(metier.Invalid, "no_key", "set "+p.Keys[0], "provider %s needs a key", p.Name)
+	}
+	if err := o.checkBase(p); err != nil {
+		return Model{}, err
 	}
 	return Model{Model: p.open(name, o.Base(p), key), ID: id}, nil
 }

@@ -80,7 +80,7 @@ func New(c Config) *Client {
 	}
 	u, err := url.Parse(c.Base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		w.invalid = "the base URL must be http://HOST or https://HOST, with a path if need be"
+		w.invalid = "the base URL must be http://HOST or https://HOST, optionally with a path"
 		return w
 	}
 	if p, ok := u.User.Password(); ok {
@@ -187,5 +187,5 @@ func (c *Call) check(resp *http.Response) *model.Error {
 			return c.classify(0, resp.Header, b)
 		}
 	}
-	return bad(fmt.Sprintf("the answer is %q, not a stream of events: check the base URL", c.client.clean(media)))
+	return bad(fmt.Sprintf("the response is %q, not an event stream: check the base URL", c.client.clean(media)))
 }
