@@ -215,6 +215,8 @@ func (e Explanation) shown(sk Skill, c Catalog, denied []string) Diagnostic {
 		return Diagnostic{Code: "catalog-full", Detail: fmt.Sprintf("%d entries are in it, %d are left out", len(c.Entries), c.Omitted)}
 	case c.Rung == rungNames:
 		return Diagnostic{Code: "listed-by-name"}
+	case c.Entries[i].Description != termtext.Line(sk.Description) && c.Rung == rungFull:
+		return Diagnostic{Code: "listed-cut", Detail: "its description is longer than 1,024 characters, or than catalog_desc_max"}
 	case c.Entries[i].Description != termtext.Line(sk.Description):
 		return Diagnostic{Code: "listed-cut", Detail: "its description is cut to fit"}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +50,7 @@ Exit 0: every skill is valid. 1: at least one is invalid. 4: a path does not exi
 				}
 				judge = func(p string) folder.Verdict { return engine.ValidateUnder(c.Context(), a.Dir, p, s) }
 			}
-			return a.validate(c.Context(), args, judge, format, ref)
+			return a.validate(c.Context(), args, judge, format, ref, profile)
 		}}
 	c.Flags().StringVar(&format, "format", formatText, "output `format`: text, json, or sarif")
 	c.Flags().BoolVar(&ref, "reference", false, "check exactly as the reference validator skills-ref 0.1.0 does")
@@ -86,8 +87,8 @@ func (a *app) setFormat(c *cobra.Command, format *string) error {
 }
 
 // validate validates the paths in order. It prints each verdict at once if the format allows it.
-func (a *app) validate(ctx context.Context, paths []string, judge func(path string) folder.Verdict, format string, quiet bool) (err error) {
-	invalid, missing, repairable := 0, 0, 0
+func (a *app) validate(ctx context.Context, paths []string, judge func(path string) folder.Verdict, format string, quiet bool, profile string) (err error) {
+	invalid, missing, repairable, foreign := 0, 0, 0, ""
 	seen, list := map[string]folder.Verdict{}, []folder.Verdict{}
 	for _, p := range paths {
 		if err := ctx.Err(); err != nil {
@@ -102,6 +103,9 @@ func (a *app) validate(ctx context.Context, paths []string, judge func(path stri
 			missing++
 		case !v.OK:
 			invalid++
+		}
+		if profile == "" && slices.ContainsFunc(v.Diagnostics, func(d skillmd.Diagnostic) bool { return d.Code == skillmd.CodeUnexpectedField }) {
+			foreign = "; fields of Claude Code and other agents are not in the specification: to check whether a run loads such a skill, use --profile default"
 		}
 		repairs := 0
 		if !quiet && len(v.Diagnostics) > 0 {
@@ -139,7 +143,7 @@ func (a *app) validate(ctx context.Context, paths []string, judge func(path stri
 		if repairable > 0 {
 			hint = "fix the listed problems; 'metier fix PATH' repairs some of them; see the rules at https://agentskills.io/specification"
 		}
-		return &problem{exit: exitFailed, code: "skill_invalid", err: fmt.Errorf("%s invalid", countOf(bad, len(paths), "skill")), silent: quiet && !a.json, hint: hint}
+		return &problem{exit: exitFailed, code: "skill_invalid", err: fmt.Errorf("%s invalid", countOf(bad, len(paths), "skill")), silent: quiet && !a.json, hint: hint + foreign}
 	}
 }
 

@@ -87,9 +87,16 @@ func Shortened(c run.CatalogReport) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	text := strings.Join(parts, ", ")
+	var limits []string
+	if c.Cut > 0 {
+		limits = append(limits, "a description has at most 1,024 characters, or catalog_desc_max")
+	}
 	if c.Budget > 0 {
-		text += fmt.Sprintf(" (catalog_budget is %d tokens; set catalog_budget=0 to remove the limit)", c.Budget)
+		limits = append(limits, fmt.Sprintf("catalog_budget is %d tokens; set catalog_budget=0 to remove the limit", c.Budget))
+	}
+	text := strings.Join(parts, ", ")
+	if len(limits) > 0 {
+		text += " (" + strings.Join(limits, "; ") + ")"
 	}
 	return text
 }
