@@ -264,6 +264,9 @@ func (a *app) requests(ctx context.Context, f runFlags) (_ []fileRequest, result
 		if q.Request, err = a.request(ctx, f, rf, ph); err != nil {
 			return nil, "", q.located(err)
 		}
+		for _, later := range phases[max(i, 0)+1:] {
+			q.Later = append(q.Later, later.Name)
+		}
 		q.MaxTurns = cmp.Or(asked.maxTurns, q.MaxTurns)
 		out = append(out, q)
 	}

@@ -45,6 +45,7 @@ type result struct {
 	batch     bool // every question was answered with no
 	maxTokens int64
 	workspace string
+	missing   error // later phases that nothing starts
 }
 
 // denied are the denied calls of a run.
@@ -62,7 +63,7 @@ type ask struct {
 
 func outcomeResult(o engine.Outcome) result {
 	r := result{Run: o.Run, Phase: o.Phase, Status: o.Status, Code: o.Code, Reason: o.Reason, Answer: o.Answer, Output: o.Output, Turns: o.Turns,
-		Tokens: o.Usage.Input + o.Usage.Output, Dir: o.Dir, workspace: o.Workspace, Catalog: o.Catalog, Denied: denied{deniedCalls(o.Denied), o.Denied, o.Scripts}, Notices: append([]engine.Notice{}, o.Notices...), batch: o.Batch, maxTokens: o.MaxTokens}
+		Tokens: o.Usage.Input + o.Usage.Output, Dir: o.Dir, workspace: o.Workspace, Catalog: o.Catalog, Denied: denied{deniedCalls(o.Denied), o.Denied, o.Scripts}, Notices: append([]engine.Notice{}, o.Notices...), batch: o.Batch, maxTokens: o.MaxTokens, missing: o.PhasesMissing()}
 	if o.Head.Seq > 0 {
 		r.Head = fmt.Sprintf("%d:%s", o.Head.Seq, o.Head.Hash)
 	}
@@ -104,7 +105,7 @@ func (a *app) finishRun(f runFlags, rs []result, work error) error {
 	if err := a.statusError(rs[len(rs)-1]); err != nil {
 		return err
 	}
-	return a.failOn(f.failOn, rs)
+	return cmp.Or(rs[len(rs)-1].missing, a.failOn(f.failOn, rs))
 }
 
 // checkResult fails if the file for the result cannot be written, or is one that the run reads.

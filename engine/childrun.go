@@ -33,7 +33,7 @@ func (c *children) prepare(ctx context.Context, ch subagent.Child) (*Run, error)
 			l.Approved = append(l.Approved, a) // named by both, as it is
 		}
 	}
-	l.Prompt, l.PromptRole, l.Phase, l.Park = ch.Task, policy.Context, "", true
+	l.Prompt, l.PromptRole, l.Phase, l.Later, l.Park = ch.Task, policy.Context, "", nil, true
 	l.Spec = agent.Spec{Mode: parent.launch.Spec.Mode, MaxTurns: p.MaxTurns, MaxTokens: tokens, Output: ch.Output, Price: parent.launch.Spec.Price}
 	k := &Run{e: parent.e, op: parent.op, settings: parent.settings, origins: parent.origins, snapshot: parent.session.Snapshot(), model: parent.model, custom: Custom{Mounts: parent.custom.Mounts, Sandbox: parent.custom.Sandbox}, view: parent.view, family: parent.family,
 		protected: parent.protected, links: parent.links, workspace: parent.workspace, host: parent.host, anyLevel: parent.anyLevel, sandbox: parent.sandbox, limits: parent.limits, hooks: parent.hooks, secrets: parent.secrets, issued: parent.issued, trusted: parent.trusted}

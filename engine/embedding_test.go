@@ -109,7 +109,7 @@ import (
 )
 
 type place struct {
-	City string `+"`json:\"city\"`"+`
+	City string ` + "`json:\"city\"`" + `
 }
 
 func main() {

@@ -52,6 +52,7 @@ type Launch struct {
 	Spec       agent.Spec              `json:"spec"`
 	Artifacts  string                  `json:"artifacts"`
 	Phase      string                  `json:"phase,omitempty"`
+	Later      []string                `json:"laterPhases,omitempty"`
 	MCP        *LaunchMCP              `json:"mcp,omitempty"`
 	Subagents  *LaunchSubagents        `json:"subagents,omitempty"`
 	Child      *LaunchChild            `json:"child,omitempty"`   // where the run is one

@@ -2,11 +2,16 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
+	"os"
 	"strings"
 
+	"metier"
 	"metier/agent"
+	"metier/config"
 	"metier/event"
 	"metier/internal/plural"
 	"metier/record"
@@ -23,8 +28,32 @@ type Outcome struct {
 	Scripts   []DeniedScript    // scripts that were denied because the operator did not allow them
 	Catalog   run.CatalogReport // the skills that the model was shown
 	Notices   []Notice          // what the user should know
+	Unstarted []string          // phases after a resumed one that is done: nothing starts them
 	Batch     bool              // every question was answered with no
 	MaxTokens int64             // the limit of the run; 0: none. The last model call may exceed it
+}
+
+// unstarted returns the phases after a resumed run that have no record.
+func (r *Run) unstarted(status string) (out []string) {
+	if !r.launch.resumed || status != run.StatusDone {
+		return nil
+	}
+	base := strings.TrimSuffix(r.folder.Dir(), config.SafeID(r.launch.Phase))
+	for _, name := range r.launch.Later {
+		if _, err := os.Lstat(base + config.SafeID(name)); errors.Is(err, fs.ErrNotExist) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// PhasesMissing returns the error for phases that were not started because the one before them had to
+// be resumed, or nil.
+func (o Outcome) PhasesMissing() error {
+	if len(o.Unstarted) == 0 {
+		return nil
+	}
+	return metier.Errorf(metier.Conflict, "phases_not_started", "start a new run with a run file that has only these phases", "run %s is done, but resuming it does not start the later phases: %s", o.Run, strings.Join(o.Unstarted, ", "))
 }
 
 // events yields the events of a log. It skips those that cannot be decoded: opening the record has

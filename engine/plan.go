@@ -123,7 +123,7 @@ func (e *Engine) resolve(ctx context.Context, q Request) (*Plan, error) {
 		err = settingsFault(err)
 		return nil, ofField(err, "Request.Profile", q.Profile != "" && metier.CodeOf(err) == settings.CodeProfile)
 	}
-	l := Launch{Workspace: ws, Cwd: q.Cwd, Mounts: q.Mounts, Skills: distinct.Of(q.Skills), Phase: q.Phase,
+	l := Launch{Workspace: ws, Cwd: q.Cwd, Mounts: q.Mounts, Skills: distinct.Of(q.Skills), Phase: q.Phase, Later: q.Later,
 		Denied: slices.Concat(op.Deny, q.Deny, denied), Settings: values(origins), Operator: set.OperatorValues(), Closed: e.Env.Paths(q.Closed)}
 	if l.Mounts, err = e.settleMounts(ws, q.Mounts, false); err != nil {
 		return nil, err

@@ -44,6 +44,7 @@ type Request struct {
 	Park       bool // leave questions open instead of answering no
 	Confined   bool // refuse reads outside of the workspace: who answers questions may not see all that this process can read
 	Phase      string
+	Later      []string // names of the phases after this one, which the program starts
 
 	Tools        []string // exactly these; nil: the default ones
 	Scripts      []string // SKILL:scripts/PATH, allowed and approved as they are

@@ -73,7 +73,7 @@ func (r *Run) Drive(ctx context.Context) (Outcome, error) {
 	calls, failed := deniedIn(context.WithoutCancel(ctx), r.log)
 	scripts, unread := r.deniedScripts(context.WithoutCancel(ctx), calls)
 	failed = cmp.Or(failed, unread)
-	return Outcome{Outcome: o, Phase: r.launch.Phase, Workspace: r.launch.Workspace, Dir: r.folder.Dir(), Denied: calls, Scripts: scripts, Catalog: r.catalogReport(ctx), Notices: r.notices.all(),
+	return Outcome{Outcome: o, Phase: r.launch.Phase, Workspace: r.launch.Workspace, Dir: r.folder.Dir(), Denied: calls, Scripts: scripts, Catalog: r.catalogReport(ctx), Notices: r.notices.all(), Unstarted: r.unstarted(o.Status),
 		Batch: r.launch.Batch && !r.launch.Park, MaxTokens: cmp.Or(r.limited.MaxTokens, r.launch.Spec.MaxTokens)}, closed(failed, err)
 }
 

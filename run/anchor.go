@@ -57,7 +57,7 @@ func (f *Folder) unanchored(ctx context.Context) error {
 }
 
 func (f *Folder) stranger() error {
-	return wrong(metier.Denied, CodeStranger, f.dir, "inspect it with 'metier runs show "+f.id+"'; ResumeOptions.TrustRecord accepts it and everything it allows",
+	return wrong(metier.Denied, CodeStranger, f.dir, "inspect it with 'metier runs show "+f.id+"'; if the workspace was moved or renamed, move it back; ResumeOptions.TrustRecord accepts it and everything it allows",
 		"nothing on this machine shows that you wrote the record of run %q", f.id)
 }
 

@@ -147,7 +147,7 @@ func (f *Folder) verifyLog(ctx context.Context) (VerifyReport, error) {
 		}
 	}
 	if !r.HasHeads {
-		r.Warnings = append(r.Warnings, Problem{Code: CodeNoHeads, Detail: "no heads of this log are recorded outside the workspace, so verify cannot detect a truncated, extended, or rewritten log"})
+		r.Warnings = append(r.Warnings, Problem{Code: CodeNoHeads, Detail: "no heads of this log are recorded outside the workspace, so verify cannot detect a truncated, extended, or rewritten log. Heads belong to the path of the run folder: if the workspace was moved or renamed, move it back"})
 	}
 	if f.heads != nil && f.heads.Bad() > 0 {
 		r.Warnings = append(r.Warnings, Problem{Code: CodeHeadsBad, Detail: fmt.Sprintf("%s of the file of heads cannot be read; a crash leaves one, and the others count", plural.Of(f.heads.Bad(), "line"))})

@@ -7,6 +7,7 @@ var runs = []Code{
 	{"run_id_invalid", "invalid", "A run ID contains invalid characters.", "Use letters, digits, and hyphens."},
 	{"run_exists", "conflict", "A run with this ID already exists.", "Choose another ID."},
 	{"run_locked", "conflict", "Another process is writing to the run.", "Wait until that process ends."},
+	{"phases_not_started", "conflict", "The resumed run is done, but resuming does not start the phases after it.", "Start a new run with a run file that has only these phases."},
 	{"run_parked", "approval,conflict", "The run is waiting for approval.", "Answer the question, then continue."},
 	{"run_closed", "conflict", "The program closed the run.", "Continue it with Engine.Resume."},
 	{"run_panic", "internal", "A custom model or hook in the program panicked. The record is kept.", "Report it to the author of the model or hook."},
