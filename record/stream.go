@@ -29,11 +29,18 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close passes on the bytes that were held back, unless the text was cut there,
-// because they may be the first part of a secret.
+// Held returns the number of bytes that are held back.
+func (s *Stream) Held() int { return len(s.kept) }
+
+// Close passes on the bytes that were held back. If the text was cut there, the last of them may be
+// the first part of a secret, and these are dropped.
 func (s *Stream) Close(cut bool) {
-	if !cut {
-		s.give(len(s.kept))
+	clean, _ := s.r.Clean(s.kept)
+	if cut {
+		clean = clean[:len(clean)-s.r.Begun(clean)]
+	}
+	if len(clean) > 0 {
+		s.to(clean)
 	}
 	s.kept = nil
 }

@@ -19,6 +19,7 @@ import (
 	"metier"
 	"metier/internal/digest"
 	"metier/internal/termtext"
+	"metier/record"
 )
 
 // Server is one server as the operator configured it, in the shape of
@@ -331,20 +332,14 @@ func (s Server) Secrets() map[string]string {
 	return out
 }
 
-// replacer removes the secrets from a text, longest first.
-func (s Server) replacer() *strings.Replacer {
+// redactor returns a redactor of the server's secrets.
+func (s Server) redactor() *record.Redactor {
 	secrets := s.Secrets()
-	names := slices.SortedFunc(maps.Keys(secrets), func(a, b string) int {
-		if d := len(secrets[b]) - len(secrets[a]); d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
-	})
-	var pairs []string
-	for _, n := range names {
-		pairs = append(pairs, secrets[n], "[redacted:"+n+"]")
+	var list []record.Secret
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		list = append(list, record.Secret{Name: name, Value: secrets[name]})
 	}
-	return strings.NewReplacer(pairs...)
+	return record.Redact(nil, list...)
 }
 
 func (s Server) start() time.Duration { return limit(s.StartMS, 10*time.Second) }

@@ -21,6 +21,7 @@ import (
 	"metier/internal/digest"
 	"metier/internal/plural"
 	"metier/internal/skillsext"
+	"metier/record"
 )
 
 // Limits on what a server may list.
@@ -36,7 +37,7 @@ const (
 type connection struct {
 	host    *Host
 	server  Server
-	secrets *strings.Replacer
+	secrets *record.Redactor
 
 	session *mcp.ClientSession
 	process *process // nil for a URL
@@ -56,11 +57,37 @@ type connection struct {
 }
 
 // clean removes the operator's secrets from a text.
-func (c *connection) clean(s string) string { return c.secrets.Replace(s) }
+func (c *connection) clean(s string) string {
+	b, _ := c.secrets.Clean([]byte(s))
+	return string(b)
+}
+
+// head returns at most most bytes of the start of a text, without the operator's secrets, and
+// whether there is more. It does not search far beyond them.
+func (c *connection) head(s string, most int) (start string, more bool) {
+	far := s[:min(len(s), 4*most)]
+	b, _ := c.secrets.Clean([]byte(far))
+	if len(far) < len(s) {
+		b, more = b[:len(b)-c.secrets.Begun(b)], true
+	}
+	if len(b) > most {
+		b, more = b[:most], true
+	}
+	return strings.ToValidUTF8(string(b), ""), more
+}
+
+// clip returns the start of a text without the operator's secrets, and marks where it was cut.
+func (c *connection) clip(s string, most int) string {
+	s, more := c.head(s, most)
+	if more {
+		s += "…"
+	}
+	return s
+}
 
 // fault returns an error of the server with a code and a hint.
 func (c *connection) fault(op, code, hint string, err error) *metier.Error {
-	return &metier.Error{Op: op, Path: MountLabel(c.server.Label), Kind: metier.Unavailable, Code: code, Hint: hint, Err: errors.New(clipped(c.clean(err.Error()), mostText))}
+	return &metier.Error{Op: op, Path: MountLabel(c.server.Label), Kind: metier.Unavailable, Code: code, Hint: hint, Err: errors.New(c.clip(err.Error(), mostText))}
 }
 
 // open connects and lists the tools. It stores any error.
@@ -153,7 +180,7 @@ func (c *connection) agreed() {
 	r := c.session.InitializeResult()
 	c.version = r.ProtocolVersion
 	if r.ServerInfo != nil {
-		c.info = clipped(r.ServerInfo.Name+" "+r.ServerInfo.Version, 200)
+		c.info = c.clip(r.ServerInfo.Name+" "+r.ServerInfo.Version, 200)
 	}
 	if r.Capabilities == nil {
 		return

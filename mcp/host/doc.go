@@ -100,7 +100,7 @@ func Open(ctx context.Context, servers []Server, o *Options) (*Host, error) {
 		if slices.ContainsFunc(h.servers, func(c *connection) bool { return c.server.Label == s.Label }) {
 			return nil, wrong("", s.Label, "two servers have this label")
 		}
-		h.servers = append(h.servers, &connection{host: h, replies: newReplies(), server: s, secrets: s.replacer()})
+		h.servers = append(h.servers, &connection{host: h, replies: newReplies(), server: s, secrets: s.redactor()})
 	}
 	slices.SortFunc(h.servers, func(a, b *connection) int { return strings.Compare(a.server.Label, b.server.Label) })
 	var wg sync.WaitGroup
@@ -124,7 +124,7 @@ func Open(ctx context.Context, servers []Server, o *Options) (*Host, error) {
 // note stores a diagnostic about a server.
 func (h *Host) note(c *connection, code, format string, args ...any) {
 	d := metier.Diagnostic{Severity: "warning", Code: code, Path: MountLabel(c.server.Label),
-		Detail: "server " + c.server.Label + ": " + termtext.Line(clipped(c.clean(fmt.Sprintf(format, args...)), mostText))}
+		Detail: "server " + c.server.Label + ": " + termtext.Line(c.clip(fmt.Sprintf(format, args...), mostText))}
 	h.opts.Logger.Warn(d.Detail, "code", code, "server", c.server.Label)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -184,7 +184,7 @@ type Status struct {
 func (h *Host) Servers() []Status {
 	var out []Status
 	for _, c := range h.servers {
-		s := Status{Label: c.server.Label, Transport: "stdio", Version: c.version, Info: termtext.Line(c.clean(c.info)), Tools: len(c.offered), Skills: c.skills, Err: c.failed}
+		s := Status{Label: c.server.Label, Transport: "stdio", Version: c.version, Info: termtext.Line(c.info), Tools: len(c.offered), Skills: c.skills, Err: c.failed}
 		if c.server.URL != "" {
 			s.Transport = "http"
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 func ofServer(most int) *connection {
-	return &connection{host: &Host{opts: Options{Message: most}}, secrets: strings.NewReplacer()}
+	return &connection{host: &Host{opts: Options{Message: most}}, secrets: Server{}.redactor()}
 }
 
 // The library gets a stream without notifications, comments, and events that it

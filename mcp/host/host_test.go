@@ -418,6 +418,42 @@ func TestEnvironmentIsClearedAndSecretsAreKeptBack(t *testing.T) {
 	}
 }
 
+func TestOpen_RemovesEveryFormOfASecretFromStandardError(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		testenv.Skip(t, "needs sh")
+	}
+	const pem = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nMzEfYyjiWA4R4M2bS1GB4t7N\n-----END PRIVATE KEY-----"
+	for name, c := range map[string]struct{ secret, script, want string }{
+		"the lines of a key":       {pem, `printf 'bad key: %s\n' "$API_KEY" >&2`, "bad key: [redacted:bad.env.API_KEY]"},
+		"one line of a key":        {pem, `printf 'bad: %s\n' "$API_KEY" | sed -n 3p >&2`, "[redacted:bad.env.API_KEY]"},
+		"where a long line is cut": {"sk-live-0123456789", `printf '%01014d%s\n' 0 "$API_KEY" >&2`, "0[redacted"},
+		"longer than a part":       {strings.Repeat("sk-live-0123456789", 100), `printf 'x=%s\n' "$API_KEY" >&2`, "x=[redacted:bad.env.API_KEY]"},
+		"percent-encoded":          {"sk-live/0123456789", `printf '%s\n' 'sk-live%2F0123456789' >&2`, "[redacted:bad.env.API_KEY]"},
+		"base64":                   {"sk-live-0123456789", `echo c2stbGl2ZS0wMTIzNDU2Nzg5 >&2`, "[redacted:bad.env.API_KEY]"},
+		"where the program ends":   {"sk-live-0123456789", `printf 'x=sk-live-0123456' >&2`, "x="},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var logged strings.Builder
+			srv := host.Server{Label: "bad", Command: "/bin/sh", Args: []string{"-c", c.script}, Env: map[string]string{"API_KEY": c.secret, "PATH": os.Getenv("PATH")}}
+			h := open(t, &host.Options{Grace: 100 * time.Millisecond, Logger: textLogger(&logged)}, srv)
+			if err := h.Close(); err != nil { // nothing is logged after it
+				t.Error(err)
+			}
+			got := fmt.Sprint(logged.String(), h.Servers()[0].Err, h.Notes())
+			for _, part := range []string{"sk-live", "012345678", "MzEfYy", "c2stbGl2"} {
+				if strings.Contains(got, part) {
+					t.Errorf("it shows %q: %s", part, got)
+				}
+			}
+			if !strings.Contains(logged.String(), c.want) {
+				t.Errorf("%q is not in the log: %s", c.want, logged.String())
+			}
+		})
+	}
+}
+
 // A description is cut after 8 KiB. Secrets are found before that.
 func TestOpen_SecretsAreFoundBeforeTextsAreCut(t *testing.T) {
 	t.Parallel()

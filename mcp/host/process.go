@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 
 	"metier/internal/intake"
 	"metier/internal/termtext"
+	"metier/record"
 	"metier/sandbox/group"
 )
 
@@ -155,25 +155,59 @@ func isFolder(dir string) error {
 	return nil
 }
 
-// logs writes the first lines of standard error to the log, and keeps the last ones.
+// logs writes the first lines of standard error to the log, and keeps the last ones, without the
+// operator's secrets. A program can end while it writes one, so at the end the first part of a secret
+// is dropped, unless it is shorter than any secret.
 func (c *connection) logs(r io.Reader, last *lastLines) {
-	lines := bufio.NewReaderSize(r, lineBytes)
-	for n, rest := 0, false; ; {
-		line, more, err := lines.ReadLine()
-		if err != nil {
-			return
-		}
-		text := c.clean(string(line))
-		if !rest { // the rest of a long line can start with the end of a secret
+	l := &splitter{line: c.logged(last)}
+	s := c.secrets.Stream(l.write)
+	_, _ = io.Copy(s, r) // it ends with the program
+	s.Close(s.Held() >= record.MinSecret)
+	l.end()
+}
+
+// logged returns a function that logs and keeps a line of standard error, or the next part of it.
+func (c *connection) logged(last *lastLines) func(text string, part, more bool) {
+	n := 0
+	return func(text string, part, more bool) {
+		if !part {
 			last.add(text)
 		}
-		rest = more
 		if n++; n <= mostLines {
 			c.host.opts.Logger.Info("server wrote", "server", c.server.Label, "text", text, "cut", more)
 		} else if n == mostLines+1 {
 			c.host.opts.Logger.Info("dropped further output of a server", "server", c.server.Label)
 		}
 	}
+}
+
+// splitter splits text into lines, and long lines into parts of lineBytes.
+type splitter struct {
+	line func(text string, part, more bool) // part: not the first of its line; more: not the last
+	kept []byte
+	part bool
+}
+
+func (l *splitter) write(b []byte) {
+	for _, c := range b {
+		if c == '\n' {
+			l.end()
+			continue
+		}
+		if len(l.kept) == lineBytes {
+			l.line(string(l.kept), l.part, true)
+			l.kept, l.part = l.kept[:0], true
+		}
+		l.kept = append(l.kept, c)
+	}
+}
+
+// end ends a line.
+func (l *splitter) end() {
+	if len(l.kept) > 0 {
+		l.line(strings.TrimSuffix(string(l.kept), "\r"), l.part, false)
+	}
+	l.kept, l.part = l.kept[:0], false
 }
 
 // lastLines are the last lines of standard error that have text.

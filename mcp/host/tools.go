@@ -125,7 +125,7 @@ func (c *connection) take(t *mcp.Tool, ours string) (*tool, error) {
 		return nil, fmt.Errorf("its schema is invalid: %w", err)
 	}
 	x := &tool{c: c, name: t.Name, ours: ours, pinned: c.now[t.Name], resolved: resolved}
-	text := c.words(clipped(c.clean(t.Description), maxDescription))
+	text := c.words(c.clip(t.Description, maxDescription))
 	x.spec = metier.Spec{Canonical: ours, Effect: policy.SideEffect, ToolSpec: model.ToolSpec{Name: ours, Schema: raw,
 		Description: "[Tool of the server " + c.server.Label + ", which is not trusted] " + text}}
 	if slices.Contains(c.server.ReadOnly, "*") || slices.Contains(c.server.ReadOnly, t.Name) {
@@ -292,14 +292,14 @@ func (t *tool) result(r *mcp.CallToolResult) (metier.Result, int) {
 			text.Write(b)
 		}
 	}
-	content, attributes, most := strings.ToValidUTF8(t.c.clean(text.String()), "\uFFFD"), "", t.c.host.opts.Output
+	whole, attributes := strings.ToValidUTF8(text.String(), "\uFFFD"), ""
+	content, more := t.c.head(whole, t.c.host.opts.Output)
 	if r.IsError {
 		attributes = ` error="true"`
 	}
-	if whole := len(content); whole > most {
-		content = strings.ToValidUTF8(content[:most], "")
+	if more {
 		attributes += ` truncated="true"`
-		notes = append(notes, fmt.Sprintf("[cut: the first %d of %d bytes are shown]", most, whole))
+		notes = append(notes, fmt.Sprintf("[cut: the first %d of %d bytes are shown]", len(content), len(whole)))
 	}
 	if left > 0 {
 		notes = append(notes, fmt.Sprintf("[%d parts that are neither text nor images are left out]", left))
