@@ -66,17 +66,33 @@ func watched(p *plan.Plan) {
 
 // What a job can take of limits of the user who started metier.
 const (
-	mostLocked  = 8 << 20 // bytes
-	mostSignals = 1024    // pending, with timers
-	mostInotify = "32"
-	mostWatches = "16384"
+	mostLocked                = 8 << 20 // bytes
+	mostSignals               = 1024    // pending, with timers
+	leastInotify, mostInotify = 2, 32
+	leastWatches, mostWatches = 1024, 16384
 )
 
 // limitWatches limits how many of the user's inotify instances the sandbox can take. It needs the
 // host's /proc. Where /proc/sys is read-only, as in some containers, it does nothing.
 func limitWatches() {
-	limit("/proc/sys/user/max_inotify_instances", mostInotify)
-	limit("/proc/sys/user/max_inotify_watches", mostWatches)
+	limit("/proc/sys/user/max_inotify_instances", share("/proc/sys/fs/inotify/max_user_instances", leastInotify, mostInotify))
+	limit("/proc/sys/user/max_inotify_watches", share("/proc/sys/fs/inotify/max_user_watches", leastWatches, mostWatches))
+}
+
+// share returns the part of a limit of the user that one job gets: half of it is enough for 32 jobs.
+func share(path string, least, most uint64) string {
+	var b [20]byte
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return itoa(least)
+	}
+	n, _ := syscall.Read(fd, b[:])
+	closefd(fd)
+	all := uint64(0)
+	for i := 0; i < n && b[i] >= '0' && b[i] <= '9'; i++ {
+		all = all*10 + uint64(b[i]-'0')
+	}
+	return itoa(max(least, min(most, all/64)))
 }
 
 func limit(path, value string) {
