@@ -40,7 +40,7 @@ var (
 	schedSetattr      = call{"sched_setattr", 314, 274}
 	setpriority       = call{"setpriority", 141, 140}
 	ioprioSet         = call{"ioprio_set", 251, 30}
-	fcntl      = call{"fcntl", 72, 25}
+	fcntl             = call{"fcntl", 72, 25}
 )
 
 // Calls of the filter that Starts returns.
