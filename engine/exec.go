@@ -36,6 +36,9 @@ func (e *Engine) Exec(ctx context.Context, q Request, call exectool.Script, time
 		return o, err
 	}
 	defer func() { err = closed(r.Close(context.WithoutCancel(ctx)), err) }()
+	if err := e.rememberSources(r.launch); err != nil {
+		return o, err
+	}
 	folder, err := e.CreateRecord(ctx, r.launch.Workspace, r.launch.Artifacts, e.RunID())
 	if err != nil {
 		return o, err

@@ -2,10 +2,8 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -14,10 +12,8 @@ import (
 	"metier/config"
 	"metier/harness"
 	"metier/internal/agentdirs"
-	"metier/internal/atomicfile"
 	"metier/internal/confine"
 	"metier/internal/termtext"
-	"metier/run"
 	"metier/sandbox"
 	"metier/sandbox/quarantine"
 )
@@ -74,90 +70,6 @@ func (e *Engine) skillFolders(workspace, cwd string) (out []string) {
 	}
 	for _, agent := range agentdirs.All() {
 		out = append(out, e.Finder().HomeFolders(agent)...)
-	}
-	return out
-}
-
-// Lists of folders in the state folder.
-const (
-	knownProjects = "projects" // workspaces in which metier has run, which runs in a parent folder protect
-	knownRecords  = "records"  // folders of records, except .metier/runs, which all runs hide
-)
-
-// remember adds a folder to a list.
-func (e *Engine) remember(list, folder string) error {
-	dir := e.Env.StateDir()
-	if dir == "" {
-		return nil
-	}
-	dir = filepath.Join(dir, list)
-	path := filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256([]byte(folder))))
-	if _, err := os.Lstat(path); err == nil {
-		return nil
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return run.StateUnwritable(dir, err)
-	}
-	e.forget(list)
-	if err := atomicfile.Write(path, []byte(folder), 0o600); err != nil {
-		return run.StateUnwritable(dir, err)
-	}
-	return nil
-}
-
-// forget removes the folders that no longer exist from a list.
-func (e *Engine) forget(list string) {
-	for file, folder := range e.known(list) {
-		if _, err := os.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
-			_ = os.Remove(filepath.Join(e.Env.StateDir(), list, file)) // an extra entry is harmless
-		}
-	}
-}
-
-// rememberRecords notes a folder of records, unless it is the default one of a workspace.
-func (e *Engine) rememberRecords(workspace, artifacts string) error {
-	if artifacts == filepath.Join(workspace, ".metier", "runs") {
-		return nil
-	}
-	return e.remember(knownRecords, confine.RealPathOfExisting(artifacts))
-}
-
-// records returns the folders in a workspace in which runs keep records, except .metier/runs.
-func (e *Engine) records(workspace string) (out []string) {
-	for _, dir := range e.known(knownRecords) {
-		if _, err := os.Lstat(dir); err == nil && confine.Within(workspace, dir) {
-			out = append(out, dir)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-func (e *Engine) projects() map[string]string { return e.known(knownProjects) }
-
-// known returns the folders of a list, by file.
-func (e *Engine) known(name string) map[string]string {
-	if e.Env.StateDir() == "" {
-		return nil
-	}
-	dir := filepath.Join(e.Env.StateDir(), name)
-	list, err := os.ReadDir(dir)
-	out := map[string]string{}
-	for _, file := range list {
-		if len(file.Name()) != 2*sha256.Size {
-			continue
-		}
-		b, readErr := os.ReadFile(filepath.Join(dir, file.Name()))
-		if readErr == nil && filepath.IsAbs(string(b)) {
-			out[file.Name()] = string(b)
-		} else if !errors.Is(readErr, fs.ErrNotExist) {
-			err = errors.Join(err, readErr)
-		}
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		if _, reported := e.unlisted.LoadOrStore(name, true); !reported {
-			e.note("projects_unreadable", "the list of %s cannot be read completely, so some below this workspace may be unprotected: %v", name, err)
-		}
 	}
 	return out
 }

@@ -47,6 +47,9 @@ func (r *Run) Session(ctx context.Context, o SessionOptions) (s *metier.Session,
 		err := k.openOn(ctx, o.ID, o.Log, o.Blobs)
 		return k.session, func() error { return nil }, err
 	}
+	if err := k.e.rememberSources(k.launch); err != nil {
+		return nil, nil, err
+	}
 	folder, err := k.e.CreateRecord(ctx, k.launch.Workspace, k.launch.Artifacts, k.e.RunID(), k.secrets...)
 	if err != nil {
 		return nil, nil, err

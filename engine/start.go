@@ -31,6 +31,9 @@ func (e *Engine) Start(ctx context.Context, p *Plan, id string, h Hooks) (*Run, 
 	if err := r.known(); err != nil {
 		return nil, closed(r.Close(context.WithoutCancel(ctx)), err)
 	}
+	if err := e.rememberSources(r.launch); err != nil {
+		return nil, closed(r.Close(context.WithoutCancel(ctx)), err)
+	}
 	folder, err := e.CreateRecord(ctx, p.launch.Workspace, p.launch.Artifacts, id, r.secrets...)
 	if err != nil {
 		return nil, closed(r.Close(context.WithoutCancel(ctx)), err)
