@@ -97,7 +97,7 @@ func (c Custom) folders() (out []string) {
 // they list.
 func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, skills *Skills) (p protection) {
 	out := append([]string{filepath.Join(l.Workspace, "metier.yaml")}, e.Env.Files()...)
-	out = slices.Concat(out, l.Sources, e.sources(l.Workspace), op.Policies, op.MCPFiles, op.Subagents.Profiles, op.Browser.Path, ownPrograms(op))
+	out = slices.Concat(out, l.Sources, e.sources(l.Workspace), op.Policies, op.MCPFiles, op.Subagents.Profiles, op.Browser.Path, op.Sandbox.Visible, ownPrograms(op))
 	folders := e.skillFolders(l.Workspace, l.Cwd)
 	for _, c := range op.Skills {
 		out, folders = append(out, c.Path), append(folders, c.Path)

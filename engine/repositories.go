@@ -66,7 +66,7 @@ func repositories(dir string, user *gitConfig) (out []string, partial bool) {
 func ofBareRepository(dir string, user *gitConfig) (out []string, partial bool) {
 	g := user.with(filepath.Join(dir, "config"), filepath.Join(dir, "config.worktree"))
 	out = append(g.obeyed(dir), linksIn(filepath.Join(dir, "hooks"), 3)...)
-	for _, name := range []string{"HEAD", "config", "config.worktree", "commondir", "hooks", "info"} {
+	for _, name := range []string{"HEAD", "config", "config.worktree", "commondir", "hooks", "info", "index", "worktrees", "modules", "rebase-merge", "rebase-apply", "sequencer"} {
 		out = append(out, filepath.Join(dir, name))
 	}
 	return out, g.partial

@@ -218,3 +218,24 @@ func TestUnsafe_NamesWhatRunsPrograms(t *testing.T) {
 		}
 	}
 }
+
+func TestUnsafe_NamesRepositoriesThatEveryUserCanWrite(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	git := filepath.Join(dir, "r", ".git")
+	if err := os.MkdirAll(git, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[os.FileMode]string{0o775: "", 0o777: "every user can write its .git"} {
+		if err := os.Chmod(git, mode); err != nil {
+			t.Fatal(err)
+		}
+		got, err := gitrepos.NewCheck(dir).Unsafe(t.Context(), filepath.Join(dir, "r"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%o (-want +got):\n%s", mode, diff)
+		}
+	}
+}

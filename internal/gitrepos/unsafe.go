@@ -89,6 +89,9 @@ func (c *Check) unsafe(ctx context.Context, dir string) string {
 	case !info.IsDir():
 		return "its .git is not a folder"
 	}
+	if info.Mode().Perm()&0o002 != 0 {
+		return "every user can write its .git"
+	}
 	return c.unsafeRepository(ctx, git)
 }
 
