@@ -336,6 +336,22 @@ func (n *Snapshot) Open(ctx context.Context, id ID) (Bundle, error) {
 	return nil, &Error{Op: "open", Skill: id.String(), Kind: NotFound, Code: "skill_not_found", Err: errors.New("no source has that label")}
 }
 
+// ReadFile reads a file of a skill, at most most bytes. more reports whether it is longer. If file is "",
+// it reads the skill's SKILL.md. The bytes are not compared with the index.
+func (n *Snapshot) ReadFile(ctx context.Context, sk Skill, file string, most int64) (data []byte, more bool, err error) {
+	b, err := n.Open(ctx, sk.ID)
+	if err != nil {
+		return nil, false, err
+	}
+	defer b.Close()
+	f, err := b.Open(ctx, cmp.Or(file, sk.Head.FileName, "SKILL.md"))
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	return capped(f, most)
+}
+
 // indexer is a Source that lists the files of an entry without reading its
 // head again.
 type indexer interface {

@@ -232,7 +232,7 @@ func (n *Snapshot) Suspicions(ctx context.Context, sk Skill) []Diagnostic {
 	if sk.Head.FileName == "" || sk.Head.Remote {
 		return nil
 	}
-	raw, err := n.readFile(ctx, &sk, skillMax)
+	raw, _, err := n.ReadFile(ctx, sk, "", skillMax)
 	if err != nil {
 		return nil
 	}

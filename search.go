@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -166,27 +165,12 @@ func (n *Snapshot) headed() bool { return len(n.skills) <= headedMost }
 // headings returns the headings of a skill's body, none where it cannot be
 // read: an activation will say why.
 func (n *Snapshot) headings(ctx context.Context, sk *Skill) []string {
-	raw, err := n.readFile(ctx, sk, headedRead)
+	raw, _, err := n.ReadFile(ctx, *sk, "", headedRead)
 	if err != nil {
 		return nil
 	}
 	doc, _ := skillmd.Parse(raw)
 	return skillmd.Headings(doc.Body)
-}
-
-// readFile reads so many bytes of a skill's SKILL.md.
-func (n *Snapshot) readFile(ctx context.Context, sk *Skill, most int64) ([]byte, error) {
-	b, err := n.Open(ctx, sk.ID)
-	if err != nil {
-		return nil, err
-	}
-	defer b.Close()
-	f, err := b.Open(ctx, firstOf(sk.Head.FileName, "SKILL.md"))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, most))
 }
 
 // The most results of one call, and of one where none is asked for; the

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -117,22 +116,12 @@ func (a *app) showSkill(ctx context.Context, snap *metier.Snapshot, sk metier.Sk
 const maxShown = 16 << 20
 
 // instructions returns the bytes below the frontmatter.
-func instructions(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (body []byte, err error) {
-	b, err := snap.Open(ctx, sk.ID)
+func instructions(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) ([]byte, error) {
+	raw, more, err := snap.ReadFile(ctx, sk, "", maxShown)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = closed(b.Close(), err) }()
-	f, err := b.Open(ctx, cmp.Or(sk.Head.FileName, "SKILL.md"))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxShown+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(raw) > maxShown {
+	if more {
 		return nil, &metier.Error{Op: "show", Skill: sk.Name, Path: sk.Head.Location, Kind: metier.LimitReached, Code: "skill_too_large",
 			Hint: "open the file instead", Err: namedfile.TooLong(maxShown)}
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"unicode/utf8"
 
@@ -264,21 +263,14 @@ func (t readFile) instructions(ctx context.Context, x *metier.ToolContext, tg Ta
 }
 
 func skillFile(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) ([]byte, error) {
-	bundle, err := snap.Open(ctx, sk.ID)
+	b, more, err := snap.ReadFile(ctx, sk, "", readFileMax)
+	if _, told := errors.AsType[*metier.Error](err); err != nil && !told {
+		err = readError("read_file", sk.Head.FileName, err)
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer bundle.Close()
-	r, err := bundle.Open(ctx, sk.Head.FileName)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	b, err := io.ReadAll(io.LimitReader(r, readFileMax+1))
-	if err != nil {
-		return nil, readError("read_file", sk.Head.FileName, err)
-	}
-	if len(b) > readFileMax {
+	if more {
 		return nil, &metier.Error{Op: "read_file", Path: sk.Head.FileName, Skill: sk.Name, Kind: metier.LimitReached, Code: "file_too_large",
 			Err: fmt.Errorf("more than %d bytes", readFileMax)}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"unicode/utf8"
 
@@ -153,24 +152,14 @@ func (fileTool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Resul
 
 // whole reads a file of a skill, up to mostBytes.
 func whole(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, path string) ([]byte, error) {
-	bundle, err := snap.Open(ctx, sk.ID)
-	if err != nil {
-		return nil, err
+	b, more, err := snap.ReadFile(ctx, sk, path, mostBytes)
+	if _, told := errors.AsType[*metier.Error](err); err != nil && !told {
+		err = &metier.Error{Op: "read", Skill: sk.Name, Path: path, Kind: metier.Unavailable, Code: "resource_unreadable", Err: err}
 	}
-	defer bundle.Close()
-	f, err := bundle.Open(ctx, path)
-	if err != nil {
-		return nil, err
+	if more {
+		err = &metier.Error{Op: "read", Skill: sk.Name, Path: path, Kind: metier.LimitReached, Code: "resource_too_large", Err: fmt.Errorf("the file has more than %d bytes", mostBytes)}
 	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
-	if err != nil {
-		return nil, &metier.Error{Op: "read", Skill: sk.Name, Path: path, Kind: metier.Unavailable, Code: "resource_unreadable", Err: err}
-	}
-	if len(b) > mostBytes {
-		return nil, &metier.Error{Op: "read", Skill: sk.Name, Path: path, Kind: metier.LimitReached, Code: "resource_too_large", Err: fmt.Errorf("the file has more than %d bytes", mostBytes)}
-	}
-	return b, nil
+	return b, err
 }
 
 // prompt returns the prompt for a skill that users can invoke.
