@@ -430,3 +430,24 @@ for call in (lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)),
 		t.Errorf("(-want +got):\n%s%s", diff, r.Stderr)
 	}
 }
+
+// The kernel starts the host's program for core dumps for any limit but 1, and loads modules for rare
+// protocols.
+func TestRun_StartsNothingOfTheHost(t *testing.T) {
+	t.Parallel()
+	testenv.NeedTool(t, "python3", "python3")
+	r := run(t, open(t), shell(`ulimit -c 0; python3 -c '
+import os, resource, socket
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.prlimit(os.getpid(), resource.RLIMIT_CORE, (0, 0))
+print(resource.getrlimit(resource.RLIMIT_CORE))
+for family, kind, protocol in (2, 1, 0), (2, 2, 17), (10, 1, 6), (2, 1, 262), (2, 1, 132), (2, 2, 136), (10, 5, 132), (2, 6, 33):
+    try: socket.socket(family, kind, protocol).close(); print("open")
+    except OSError as e: print(e.errno)
+try: socket.socket().setsockopt(6, 31, b"tls")
+except OSError as e: print(e.errno)'`))
+	const want = "(1, 1)\nopen\nopen\nopen\n93\n93\n93\n93\n93\n1\n"
+	if diff := cmp.Diff(want, string(r.Stdout)); diff != "" {
+		t.Errorf("(-want +got):\n%s%s", diff, r.Stderr)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"metier/internal/gitrepos"
@@ -23,6 +24,8 @@ const (
 	// mostRepositories is how many repositories programs can leave in a workspace, with the user's:
 	// each is protected from later programs, which takes time before each starts.
 	mostRepositories = 5000
+	// mostParts is how many names the paths of the repositories that programs leave may have in all.
+	mostParts = 10_000
 	// mostReported is how many repositories that were moved aside a result names.
 	mostReported = 20
 	// grace is how long repositories are searched and checked after the caller canceled.
@@ -85,7 +88,7 @@ func check(ctx context.Context, workspace string, found, known, hooks []string) 
 		ours[p] = true
 	}
 	c := gitrepos.NewCheck(workspace, hooks...)
-	plain := 0
+	plain, parts := 0, 0
 	for _, p := range found {
 		if ours[p] {
 			continue
@@ -96,6 +99,8 @@ func check(ctx context.Context, workspace string, found, known, hooks []string) 
 			r.unsafe = fmt.Sprintf("it was not checked, because programs created more than %d", mostCreated)
 		case len(known)+plain >= mostRepositories:
 			r.unsafe = fmt.Sprintf("it was not checked, because the workspace has more than %d", mostRepositories)
+		case parts+strings.Count(p, "/") >= mostParts:
+			r.unsafe = "it was not checked, because the repositories that programs created are in too many folders"
 		default:
 			var err error
 			if r.unsafe, err = c.Unsafe(ctx, full); err != nil {
@@ -103,7 +108,7 @@ func check(ctx context.Context, workspace string, found, known, hooks []string) 
 			}
 		}
 		if r.unsafe == "" {
-			plain++
+			plain, parts = plain+1, parts+strings.Count(p, "/")+1
 		}
 		out = append(out, r)
 	}

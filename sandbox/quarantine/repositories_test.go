@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -60,6 +62,22 @@ func TestCheck_CountsTheRepositoriesOfTheUser(t *testing.T) {
 	want := []created{{dir: "0"}, {dir: "1", unsafe: "it was not checked, because the workspace has more than 5000"}}
 	got := check(t.Context(), dir, repositories(t, dir, 2), known, nil)
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(created{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Each folder on the way to a repository makes the start slower, too.
+func TestCheck_CountsTheFoldersOfRepositories(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	deep := strings.Repeat("a/", 999)
+	var got []string
+	for _, r := range check(t.Context(), dir, []string{deep + "1", deep + "2", deep + "3", deep + "4", deep + "5", deep + "6", deep + "7", deep + "8", deep + "9", deep + "10", deep + "11", "a"}, nil, nil) {
+		if r.unsafe != "" {
+			got = append(got, path.Base(r.dir))
+		}
+	}
+	if diff := cmp.Diff([]string{"11", "a"}, got); diff != "" {
 		t.Error(diff)
 	}
 }

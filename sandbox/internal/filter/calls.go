@@ -34,6 +34,9 @@ var (
 	mmap       = call{"mmap", 9, 222}
 	setsockopt = call{"setsockopt", 54, 208}
 
+	setrlimit = call{"setrlimit", 160, 164}
+	prlimit64 = call{"prlimit64", 302, 261}
+
 	schedSetparam     = call{"sched_setparam", 142, 118}
 	schedSetscheduler = call{"sched_setscheduler", 144, 119}
 	schedSetaffinity  = call{"sched_setaffinity", 203, 122}

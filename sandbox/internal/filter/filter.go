@@ -37,6 +37,7 @@ const (
 	NotThere     = 0x00050000 | 38
 	NotSupported = 0x00050000 | 95
 	Invalid      = 0x00050000 | 22
+	NoProtocol   = 0x00050000 | 93
 	Nothing      = 0x00050000 // skips the call and reports success
 	Busy         = 0x00050000 | 16
 	Notify       = 0x7fc00000 // asks the process that has the listener
@@ -72,6 +73,12 @@ const (
 	solSocket                                  = 1
 	sndBuf, rcvBuf, sndBufForced, rcvBufForced = 7, 8, 32, 33
 	zeroCopy                                   = 60
+	upperLayer                                 = 31 // TCP_ULP
+
+	icmp, tcp, udp, icmp6 = 1, 6, 17, 58
+	otherTypes            = 0xC // bits of the types other than streams, datagrams, and raw sockets
+
+	limitCore = 4
 
 	setLease = 1024
 
@@ -133,7 +140,9 @@ var hostArguments = []argument{
 	{socket, families},
 	{socketpair, connected},
 	{mmap, []Inst{{Load, 0, 0, Arg + 24}, {Any, 0, 2, anonymous}, {Any, 0, 1, shared}, {Return, 0, 0, NotPermitted}}},
-	{setsockopt, buffers},
+	{setsockopt, options},
+	{setrlimit, []Inst{{Load, 0, 0, Arg}, {Equal, 0, 1, limitCore}, {Return, 0, 0, Nothing}}},
+	{prlimit64, cores},
 	{schedSetparam, only(0)},
 	{schedSetscheduler, only(0)},
 	{schedSetaffinity, only(0)},
@@ -153,20 +162,29 @@ func only(values ...uint32) []Inst {
 	return check
 }
 
-// families allows only socket families confined to the sandbox. A network namespace does not
-// confine the others. A host socket in the workspace could pass descriptors to a program that must
-// not open them.
-var families = []Inst{{Load, 0, 0, Arg}, {Equal, 2, 0, inet}, {Equal, 1, 0, inet6}, {Return, 0, 0, NotPermitted}}
+// cores ignores requests to set the limit for core dumps. It is 1: with any other, the kernel starts the
+// host's program for core dumps.
+var cores = []Inst{{Load, 0, 0, Arg + 8}, {Equal, 0, 5, limitCore}, {Load, 0, 0, Arg + 16}, {Equal, 0, 2, 0}, {Load, 0, 0, Arg + 20}, {Equal, 1, 0, 0},
+	{Return, 0, 0, Nothing}}
+
+// families allows only socket families confined to the sandbox, and of their protocols TCP, UDP, and
+// ICMP, for which the kernel loads no modules. A network namespace does not confine other families. A
+// host socket in the workspace could pass descriptors to a program that must not open them.
+var families = []Inst{{Load, 0, 0, Arg}, {Equal, 2, 0, inet}, {Equal, 1, 0, inet6}, {Return, 0, 0, NotPermitted},
+	{Load, 0, 0, Arg + 8}, {Any, 6, 0, otherTypes}, {Load, 0, 0, Arg + 16},
+	{Equal, 5, 0, 0}, {Equal, 4, 0, icmp}, {Equal, 3, 0, tcp}, {Equal, 2, 0, udp}, {Equal, 1, 0, icmp6}, {Return, 0, 0, NoProtocol}}
 
 // connected allows only socket pairs that stay connected to each other. Datagram sockets can send
 // to any socket that has a path.
 var connected = []Inst{{Load, 0, 0, Arg}, {Equal, 1, 0, unix}, {Return, 0, 0, NotPermitted}, {Load, 0, 0, Arg + 8}, {Any, 0, 1, datagram}, {Return, 0, 0, NotPermitted}}
 
-// buffers ignores requests to change the size of socket buffers. Data in them is not part of any
+// options ignores requests to change the size of socket buffers. Data in them is not part of any
 // process's memory, so sockets are counted instead. The kernel also silently reduces requested
-// sizes, so programs can handle it. buffers denies sending without a copy, see pinning.
-var buffers = []Inst{{Load, 0, 0, Arg + 8}, {Equal, 0, 8, solSocket}, {Load, 0, 0, Arg + 16}, {Equal, 4, 0, sndBuf}, {Equal, 3, 0, rcvBuf},
-	{Equal, 2, 0, sndBufForced}, {Equal, 1, 0, rcvBufForced}, {Equal, 1, 2, zeroCopy}, {Return, 0, 0, Nothing}, {Return, 0, 0, NotPermitted}}
+// sizes, so programs can handle it. options denies sending without a copy, see pinning, and protocols
+// on top of TCP, for which the kernel loads modules.
+var options = []Inst{{Load, 0, 0, Arg + 8}, {Equal, 0, 8, solSocket}, {Load, 0, 0, Arg + 16}, {Equal, 4, 0, sndBuf}, {Equal, 3, 0, rcvBuf},
+	{Equal, 2, 0, sndBufForced}, {Equal, 1, 0, rcvBufForced}, {Equal, 1, 6, zeroCopy}, {Return, 0, 0, Nothing}, {Return, 0, 0, NotPermitted},
+	{Equal, 0, 3, tcp}, {Load, 0, 0, Arg + 16}, {Equal, 0, 1, upperLayer}, {Return, 0, 0, NotPermitted}}
 
 // opens is like deny, for the mode of an open call with flags in argument i.
 func opens(i int) []Inst {

@@ -97,6 +97,8 @@ func name(answer uint32) string {
 		return "ENOSYS"
 	case filter.NotSupported:
 		return "EOPNOTSUPP"
+	case filter.NoProtocol:
+		return "EPROTONOSUPPORT"
 	case filter.Invalid:
 		return "EINVAL"
 	case filter.Nothing:
@@ -164,13 +166,13 @@ func TestOwnKernel_AllowsOnlyMemoryAndSocketsMore(t *testing.T) {
 	t.Parallel()
 	ones := [6]uint64{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}
 	more := map[string][]uint32{
-		"amd64": {9, 29, 30, 31, 40, 41, 53, 54, 64, 68, 141, 142, 144, 203, 206, 240, 251, 275, 276, 278, 314, 319, 447},
-		"arm64": {0, 30, 71, 75, 76, 77, 118, 119, 122, 140, 180, 186, 190, 194, 195, 196, 198, 199, 208, 222, 274, 279, 447},
+		"amd64": {9, 29, 30, 31, 40, 41, 53, 54, 64, 68, 141, 142, 144, 160, 203, 206, 240, 251, 275, 276, 278, 302, 314, 319, 447},
+		"arm64": {0, 30, 71, 75, 76, 77, 118, 119, 122, 140, 164, 180, 186, 190, 194, 195, 196, 198, 199, 208, 222, 261, 274, 279, 447},
 	}
 	for _, arch := range arches {
 		var got []uint32
 		for nr := range uint32(1000) {
-			for _, args := range [][6]uint64{{}, ones, {3, 1, 7}} {
+			for _, args := range [][6]uint64{{}, ones, {3, 1, 7}, {4, 4, 1}} {
 				d := data{nr: nr, arch: audit[arch], args: args}
 				if interpret(t, program(t, arch), d) != interpret(t, ownKernel(t, arch), d) && !slices.Contains(got, nr) {
 					got = append(got, nr)
