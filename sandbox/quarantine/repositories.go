@@ -25,7 +25,7 @@ const (
 	// each is protected from later programs, which takes time before each starts.
 	mostRepositories = 5000
 	// mostParts is how many names the paths of the repositories that programs leave may have in all.
-	mostParts = 10_000
+	mostParts = 3000
 	// mostReported is how many repositories that were moved aside a result names.
 	mostReported = 20
 	// grace is how long repositories are searched and checked after the caller canceled.

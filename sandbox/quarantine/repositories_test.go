@@ -72,12 +72,12 @@ func TestCheck_CountsTheFoldersOfRepositories(t *testing.T) {
 	dir := t.TempDir()
 	deep := strings.Repeat("a/", 999)
 	var got []string
-	for _, r := range check(t.Context(), dir, []string{deep + "1", deep + "2", deep + "3", deep + "4", deep + "5", deep + "6", deep + "7", deep + "8", deep + "9", deep + "10", deep + "11", "a"}, nil, nil) {
+	for _, r := range check(t.Context(), dir, []string{deep + "1", deep + "2", deep + "3", deep + "4", "a"}, nil, nil) {
 		if r.unsafe != "" {
 			got = append(got, path.Base(r.dir))
 		}
 	}
-	if diff := cmp.Diff([]string{"11", "a"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"4", "a"}, got); diff != "" {
 		t.Error(diff)
 	}
 }
