@@ -16,7 +16,7 @@ import (
 	"metier/settings"
 )
 
-// Catalog is what the model is told about the skills there are: a filtered,
+// Catalog is what the model is told about the available skills: a filtered,
 // budgeted view of the snapshot. Its order is stable, since prompt caches
 // depend on it, and what it leaves out is counted and can be reached.
 type Catalog struct {
@@ -54,10 +54,10 @@ type listing struct {
 	told   []bool // the same, for each place
 }
 
-// InTool reports whether Text belongs into the description of the load tool.
+// InTool reports whether Text belongs in the description of the load tool.
 func (c Catalog) InTool() bool { return c.Place == settings.CatalogPlaceTool && c.Text != "" }
 
-// InSystem reports whether Text belongs into the system prompt.
+// InSystem reports whether Text belongs in the system prompt.
 func (c Catalog) InSystem() bool { return c.Place == settings.CatalogPlaceSystem && c.Text != "" }
 
 // shown reports whether there is a catalog at all, so that names may be listed.

@@ -40,7 +40,7 @@ func (n *Snapshot) Find(name string) (Skill, error) {
 		}
 	}
 	return Skill{}, &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_not_found",
-		Hint: n.available(), Err: errors.New("there is no such skill")}
+		Hint: n.available(), Err: errors.New("no skill has this name")}
 }
 
 // anothers reports whether a name is the ID of a skill that cannot be used, or one

@@ -302,12 +302,12 @@ func TestWhatIsMinorIsWarnedOfAndLoads(t *testing.T) {
 	for folder, want := range map[string][]string{ // code and text, for each warning
 		"folder": {"name-directory-mismatch", `the name is "other", but the folder is "folder"`},
 		long:     {"invalid-name", "longer than 64 characters"},
-		"upper":  {"invalid-name", "other than lower-case letters", "name-directory-mismatch", `the name is "Upper_Case", but the folder is "upper"`},
+		"upper":  {"invalid-name", "other than lowercase letters", "name-directory-mismatch", `the name is "Upper_Case", but the folder is "upper"`},
 		"edge":   {"invalid-name", "begins or ends with a hyphen", "name-directory-mismatch", `the name is "-edge--", but the folder is "edge"`},
 		"words":  {"description-too-long", "1025 characters, more than 1024"}, "colon": {"unquoted-colon", ""},
 		"compat": {"compatibility-too-long", "501 characters, more than 500"},
-		"case":   {"invalid-name", "other than lower-case letters", "name-directory-mismatch", `the name is "Case", but the folder is "case"`},
-		"naïve":  {"invalid-name", "other than lower-case letters"},
+		"case":   {"invalid-name", "other than lowercase letters", "name-directory-mismatch", `the name is "Case", but the folder is "case"`},
+		"naïve":  {"invalid-name", "other than lowercase letters"},
 	} {
 		sk := all[folder]
 		if sk.State != metier.Loaded || len(sk.Diagnostics) != len(want)/2 {

@@ -34,7 +34,7 @@ func FuncTool[In, Out any](name, description string, effect policy.Effect, fn fu
 	case !toolName.MatchString(name):
 		return invalid("the name must have 1 to 64 characters (A-Z, a-z, 0-9, _, and -), as providers require")
 	case description == "":
-		return invalid("the description is missing; the model chooses a tool by it")
+		return invalid("the description is missing; the model uses it to choose a tool")
 	case fn == nil:
 		return invalid("the function is missing")
 	case effect != policy.Read && effect != policy.SideEffect:

@@ -354,7 +354,7 @@ func (s *Session) refusedBy(ctx context.Context, st *State, call string, a polic
 		if id != call && (!wide || c.Question.Binds != binds) || c.ChildAsks || c.Tool == "" || c.Returned != nil {
 			continue
 		}
-		res := s.worded(c.Tool, failure(Denied, policy.CodeRefused, "refused by "+cmp.Or(a.By, s.cfg.By)))
+		res := s.worded(c.Tool, failure(Denied, policy.CodeRefused, "the call was not approved"))
 		_, ret, err := s.result(ctx, Call{ID: id, Tool: c.Tool}, c.Tool, res, st.skillRefs())
 		if err != nil {
 			return nil, err

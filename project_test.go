@@ -233,7 +233,7 @@ func TestLoadFailureIsAnEnvelope(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]any{"ok": false, "error": "refused: refused by owner"}, envelope(t, o.Text())); diff != "" {
+	if diff := cmp.Diff(map[string]any{"ok": false, "error": "refused: the call was not approved"}, envelope(t, o.Text())); diff != "" {
 		t.Errorf("the reply to a load that a person refused (-want +got):\n%s", diff)
 	}
 }

@@ -30,7 +30,7 @@ var listText string
 // Found is what a search gives: the best skills of Total with their scores, of
 // which only the order means anything. Meant is the query as it was understood
 // where words nobody uses were replaced by near ones, else "". Headings says
-// that the headings of bodies were searched: they are not where there are more
+// that the headings of bodies were searched: they are not if there are more
 // than 2,000 skills.
 type Found struct {
 	Total    int

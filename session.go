@@ -43,7 +43,7 @@ type Config struct {
 	Batch bool
 	// Refresh returns a new snapshot if the setting reload requests one; nil keeps the snapshot.
 	Refresh func(ctx context.Context) (*Snapshot, error)
-	// Permanent gives the answers that hold always, as they are now; nil: those of Grants.
+	// Permanent returns the permanent answers currently in force; nil: those of Grants.
 	// It is called before a question is asked, so that one that is taken back ends.
 	Permanent func() map[string]policy.Answer
 	// Like is an optional session with the same settings, grants, and view. If it has the same

@@ -188,7 +188,7 @@ func (s *Session) subject(ctx context.Context, name, file string) *policy.Subjec
 // Entry returns the skill of a name or ID, or the group or document of an ID,
 // as the facts of a call need it. With file, a path in the skill's folder, it
 // returns the skill whose rule restricts that file, which can be one nested in
-// the folder. told says whether the model may hear of it. The error is that of
+// the folder. told reports whether the model may know about it. The error is that of
 // Snapshot.Find.
 func (s *Session) Entry(ctx context.Context, name, file string) (sk Skill, told bool, err error) {
 	if sk, err = s.Snapshot().entry(name); err != nil {
@@ -250,7 +250,7 @@ func (t loadTool) Invoke(ctx context.Context, x *ToolContext) (Result, error) {
 // unknown is the error for a name that means nothing to whoever asks. The model
 // is told only of skills it may know.
 func (s *Session) unknown(x *ToolContext, name string) error {
-	e := &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_not_found", Err: errors.New("there is no such skill")}
+	e := &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_not_found", Err: errors.New("no skill has this name")}
 	if l := s.listing(); x.call.Actor != policy.ByModel {
 		e.Hint = s.Snapshot().available()
 	} else if l.shown() {

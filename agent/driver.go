@@ -352,7 +352,7 @@ func (d *driver) rest(ctx context.Context) (Outcome, error) {
 		if d.st.Phase != step.Idle {
 			return Outcome{}, &metier.Error{Op: "run", Kind: metier.Internal, Code: "stuck", Err: fmt.Errorf("nothing is outstanding in phase %s", d.st.Phase)}
 		}
-		return Outcome{}, &metier.Error{Op: "run", Kind: metier.Invalid, Code: "no_input", Hint: "give the session an input with Session.Send first", Err: errors.New("there is no task")}
+		return Outcome{}, &metier.Error{Op: "run", Kind: metier.Invalid, Code: "no_input", Hint: "give the session an input with Session.Send first", Err: errors.New("no task was given")}
 	}
 	var ids []string
 	for _, c := range d.st.Calls {

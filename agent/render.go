@@ -153,7 +153,7 @@ func synthetic(code string) string {
 	case step.CodeLostTooOften:
 		return "lost_too_often: the call was interrupted again and again and is given up"
 	case "refused":
-		return "refused: the call was not approved and was not made"
+		return "refused: the call was not approved, so it was not made"
 	}
 	return code
 }

@@ -152,7 +152,7 @@ func (x *terminal) left() int {
 	return 0
 }
 
-const menu = "[y] once  [s] for this session  [a] always, until its files change  [n] no: "
+const menu = "[y] yes, once  [s] yes, for this run  [a] yes, always, until its files change  [n] no (default): "
 
 // At a terminal, the user sees what an approval covers and is the only one who can answer. Another
 // process is told which process works on the run.

@@ -32,10 +32,10 @@ type reply struct {
 
 // replies are the possible answers to a question.
 var replies = []reply{
-	{[]string{"y", "yes"}, "once", true, policy.ScopeOnce},
-	{[]string{"s", "session"}, "for this session", true, policy.ScopeSession},
-	{[]string{"a", "always"}, "always, until its files change", true, policy.ScopeAlways},
-	{[]string{"n", "no", ""}, "no", false, policy.ScopeOnce},
+	{[]string{"y", "yes"}, "yes, once", true, policy.ScopeOnce},
+	{[]string{"s", "session"}, "yes, for this run", true, policy.ScopeSession},
+	{[]string{"a", "always"}, "yes, always, until its files change", true, policy.ScopeAlways},
+	{[]string{"n", "no", ""}, "no (default)", false, policy.ScopeOnce},
 }
 
 // mostTries is how often a question is repeated after an invalid answer.

@@ -298,7 +298,7 @@ func (a *app) showReplay(r run.ReplayReport, note string) {
 	t.print(a.Out, "")
 	var rows [][]string
 	for _, s := range r.Active {
-		rows = append(rows, []string{s.SkillID, s.State, s.Tier, loadedBy(s.ActivationSource), a.short(s.Hash), "original " + s.Original})
+		rows = append(rows, []string{s.SkillID, s.State, s.Tier, loadedBy(s.ActivationSource), a.short(s.Hash), "original text " + strings.Replace(s.Original, "held", "kept", 1)})
 	}
 	a.section("active", rows)
 	rows = nil

@@ -63,7 +63,7 @@ func (a *app) hostChecks() []doctor.Check {
 	case a.Terminal:
 		terminal.Detail = "shows live progress but cannot ask questions, because standard input is not a terminal: runs are batch runs"
 	default:
-		terminal.Detail = "not a terminal: progress is printed as plain lines, and batch runs answer every question with no"
+		terminal.Detail = "not a terminal: progress is printed as plain lines, and batch runs answer no to every question"
 	}
 	return []doctor.Check{{Name: "program", State: doctor.OK, Detail: program}, terminal}
 }

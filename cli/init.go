@@ -38,10 +38,10 @@ current folder do not search the new skill's folder, it prints a note. With --di
 			if a.json {
 				return a.document(map[string]string{"name": name, "dir": shown, "file": file, "notSearched": unsearched})
 			}
+			_, err := fmt.Fprintf(a.Out, "created %s\nNext: describe in it what the skill does and when to use it, then run: metier validate %s\n", oneLine(file), termtext.Word(shown))
 			if unsearched != "" {
 				fmt.Fprintf(a.Err, "note: runs in this folder will not find the new skill: %s\n", oneLine(unsearched))
 			}
-			_, err := fmt.Fprintf(a.Out, "created %s\nNext: describe in it what the skill does and when to use it, then run: metier validate %s\n", oneLine(file), termtext.Word(shown))
 			return err
 		}}
 	c.Flags().StringVar(&parent, "dir", "", "`folder` in which to create the skill (default: the current one)")

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"metier/config"
+	"metier/internal/nearest"
 	"metier/mcp/install"
 )
 
@@ -64,7 +65,7 @@ Clients: ` + strings.Join(names, ", ") + ".",
 		RunE: func(c *cobra.Command, args []string) error {
 			i := slices.IndexFunc(install.Clients(), func(m install.Client) bool { return m.Name == args[0] })
 			if i < 0 {
-				return wrong("client_unknown", "clients: "+strings.Join(names, ", "), "there is no client %q", args[0])
+				return wrong("client_unknown", "clients: "+strings.Join(names, ", "), "there is no client %q%s", args[0], nearest.Hint(args[0], names))
 			}
 			args, err := a.serverArgs(c.Parent(), args[1:])
 			if err != nil {
@@ -195,7 +196,7 @@ func (a *app) installInto(ctx context.Context, f mcpInstallFlags, m install.Clie
 		return err
 	}
 	if old != "" && !a.json {
-		fmt.Fprintf(a.Err, "%s already has a server %s, which is replaced:\n%s", oneLine(doc.File), f.name, printable(old))
+		fmt.Fprintf(a.Err, "%s already has a server named %s, which will be replaced:\n%s", oneLine(doc.File), f.name, printable(old))
 	}
 	if !f.yes {
 		if !a.asks() {

@@ -49,7 +49,7 @@ func TestMCP_RefusesOtherUsers(t *testing.T) {
 	if others[0] == 0 { // only root can start a process of another user
 		others = append(others, 65534)
 	}
-	const refusal = "only programs of the user who started this server can call it"
+	const refusal = "only programs run by the user who started this server can call it"
 	for _, uid := range others {
 		if got := ask(open, uid); strings.Contains(got, "403 Forbidden") != (uid != os.Geteuid()) || strings.Contains(got, refusal) != (uid != os.Geteuid()) {
 			t.Errorf("without tokens, user %d: %s", uid, got)

@@ -67,11 +67,11 @@ func (a *app) promptText(ctx context.Context, f runFlags, ph config.Phase) (stri
 	if strings.TrimSpace(text) == "" {
 		switch {
 		case file == "-":
-			return "", wrong("usage", "write the task to standard input", "there is no task: standard input is empty")
+			return "", wrong("usage", "write the task to standard input", "no task was given: standard input is empty")
 		case file != "":
-			return "", wrong("usage", "write the task into the file", "there is no task: %s is empty", file)
+			return "", wrong("usage", "write the task into the file", "no task was given: %s is empty", file)
 		case f.file != "":
-			return "", wrong("usage", "set prompt in the file, or specify the task with --prompt", "there is no task: the run file %s has no prompt", f.file)
+			return "", wrong("usage", "set prompt in the file, or specify the task with --prompt", "no task was given: the run file %s has no prompt", f.file)
 		}
 	}
 	return text, nil

@@ -187,12 +187,12 @@ func (a *app) answered(ctx context.Context, root, id string, q run.Pending, ans 
 			"open": len(r.Questions), "head": fmt.Sprintf("%d:%s", r.Head.Seq, r.Head.Hash)})
 	}
 	a.showPending(q, "")
-	fmt.Fprintf(a.Out, "%s was answered with %s (%s) by %s\n", q.ID, yesNo(ans.Allow), ans.Scope, oneLine(ans.By))
+	fmt.Fprintf(a.Out, "%s answered %s (%s) to %s\n", oneLine(ans.By), yesNo(ans.Allow), ans.Scope, q.ID)
 	if ans.Scope == policy.ScopeAlways {
 		fmt.Fprintln(a.Out, "the approval applies until the skill's files, the isolation, or the network access changes; to revoke it for other runs, use 'metier runs approvals --revoke "+q.ID+"'")
 	}
 	if n := len(r.Questions); n > 0 {
-		_, err := fmt.Fprintf(a.Out, "%s open: metier runs answer %s\n", plural.Of(n, "question")+" more", a.named(here))
+		_, err := fmt.Fprintf(a.Out, "%s still open: metier runs answer %s\n", plural.Of(n, "question"), a.named(here))
 		return err
 	}
 	_, err = fmt.Fprintf(a.Out, "continue with: %s\n", a.again(here))

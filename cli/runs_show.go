@@ -250,7 +250,7 @@ func problemRows(ps []run.Problem) (rows [][]string) {
 
 func noticeRows(ns []run.Notice) (rows [][]string) {
 	for _, n := range ns {
-		rows = append(rows, []string{n.Code, fmt.Sprintf("#%d", n.Seq), n.Severity, n.Text})
+		rows = append(rows, []string{n.Code, fmt.Sprintf("#%d", n.Seq), n.Severity, asFlags(n.Text)})
 	}
 	return rows
 }

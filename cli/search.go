@@ -52,7 +52,7 @@ at most 2,000 skills. References in a harness are found by name and description.
 		Example: "  metier search fill in a pdf form\n  metier search kubernetes --limit 3 --json\n  metier search review --source project",
 		Args: func(c *cobra.Command, args []string) error {
 			if strings.TrimSpace(strings.Join(args, "")) == "" {
-				return wrong("usage", "describe what the skill should do in a few words: metier search fill in a pdf form", "%s needs words to search for", nameOf(c))
+				return wrong("usage", "describe what the skill should do in a few words: metier search fill in a pdf form", "%s needs a query", nameOf(c))
 			}
 			return nil
 		},
@@ -144,7 +144,7 @@ func (a *app) showSearch(doc searched, found metier.Found) {
 		s += " that contain any of these words"
 	}
 	if doc.Meant != "" {
-		s = fmt.Sprintf("some of the words appear in no skill; searched for %q instead\n", oneLine(doc.Meant)) + s
+		s = fmt.Sprintf("some words appear in no skill; searched for %q instead\n", oneLine(doc.Meant)) + s
 	}
 	if !doc.Headings {
 		s += "; headings were not searched, because there are too many skills"

@@ -149,7 +149,7 @@ func (a *app) showPage(s shownSkill, sk metier.Skill) {
 	line("name", "%s", s.Name)
 	line("state", "%s", stateLine(s))
 	line("", "%s", s.NotSearched)
-	line("about", "%s", s.Description)
+	line("description", "%s", s.Description)
 	line("id", "%s", s.ID)
 	line("tier", "%s", s.Tier)
 	line("path", "%s", s.Path)

@@ -51,7 +51,7 @@ func ReadPolicy(path string, custom ...string) (Policy, error) {
 	}
 	f, err := parsePolicyFile(b, custom)
 	if err != nil {
-		return Policy{}, metier.Errorf(metier.Invalid, "policy_file_invalid", "fix the lines shown in the message (docs/POLICY.md); until then nothing starts", "the policy file %s: %w", path, err)
+		return Policy{}, metier.Errorf(metier.Invalid, "policy_file_invalid", "fix the lines shown in the message (docs/POLICY.md); nothing runs until they are fixed", "the policy file %s: %w", path, err)
 	}
 	return f, nil
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -138,8 +139,12 @@ func ReadRunFile(path string) (RunFile, error) {
 		p := &r.Phases[i]
 		abs(&p.PromptFile)
 		abs(&p.Script)
+		why := "has no name"
+		if p.Name != "" {
+			why = fmt.Sprintf("has the same name as another phase: %q", p.Name)
+		}
 		if p.Name == "" || seen[SafeID(p.Name)] {
-			return r, metier.Errorf(metier.Invalid, "run_file_invalid", "give each phase a unique name of letters, digits, _, and -", "%s: phase %d has no name, or the same name as another phase", path, i+1)
+			return r, metier.Errorf(metier.Invalid, "run_file_invalid", "give each phase a unique name of letters, digits, _, and -", "%s: phase %d %s", path, i+1, why)
 		}
 		seen[SafeID(p.Name)] = true
 	}

@@ -24,15 +24,15 @@ import (
 type AgentOptions struct {
 	Skills []string      // folders that hold skills, relative to the working folder; nil: those of the workspace and the user
 	Model  string        // PROVIDER:NAME; "": METIER_MODEL, or the first provider with a key
-	Client model.Model   // a model of your own, asked instead
-	Tools  []metier.Tool // tools of your own, granted to the model; see [metier.FuncTool]
+	Client model.Model   // your own model, used instead
+	Tools  []metier.Tool // your own tools, granted to the model; see [metier.FuncTool]
 
 	Workspace string   // folder that the agent works in; "": the working folder of the process
 	Records   string   // folder of the records; "": .metier/runs in the workspace
 	Allow     []string // built-in tools, exactly; "default" stands for the profile's tools; nil: these, and run_skill_script if Scripts is set
 	Scripts   []string // scripts of skills that may run, as SKILL:scripts/PATH; a non-nil Allow must contain run_skill_script
-	MaxTurns  int      // of one answer; 0: 50
-	MaxTokens int64    // of one answer; 0: no limit
+	MaxTurns  int      // per answer; 0 means 50
+	MaxTokens int64    // per answer; 0 means no limit
 	Environ   []string // NAME=value; nil: the environment of the process
 
 	// Approve answers a question that policy asks before a call, such as whether a script may run.
@@ -162,7 +162,7 @@ func (a *Agent) Ask(ctx context.Context, prompt string) (string, error) {
 		kind = metier.LimitReached
 	}
 	known, _ := errorcodes.Of(o.Code)
-	return "", &metier.Error{Op: "ask", Kind: kind, Code: cmp.Or(o.Code, "run_"+o.Status), Hint: known.Fix, Err: fmt.Errorf("run %s is %s: %w", o.Run, o.Status, errors.New(cmp.Or(o.Reason, o.Code, "no reason is known")))}
+	return "", &metier.Error{Op: "ask", Kind: kind, Code: cmp.Or(o.Code, "run_"+o.Status), Hint: known.Fix, Err: fmt.Errorf("run %s %s: %w", o.Run, cmp.Or(map[string]string{"failed": "failed"}[o.Status], "is "+o.Status), errors.New(cmp.Or(o.Reason, o.Code, "no reason is known")))}
 }
 
 const agentDone = "done"

@@ -28,7 +28,7 @@ func (e *Engine) Answer(ctx context.Context, root, id string, a AnswerRequest) (
 	var none run.Pending
 	a.Scope = cmp.Or(a.Scope, policy.ScopeOnce)
 	if a.Scope == policy.ScopeAlways && !a.Allow {
-		return none, policy.Answer{}, metier.Errorf(metier.Invalid, "usage", "deny a skill or a call always in the configuration or a policy file; here a no holds once or for the session", "a no is not kept always")
+		return none, policy.Answer{}, metier.Errorf(metier.Invalid, "usage", "to deny a skill or a call permanently, use the configuration or a policy file; here, a denial applies once or for the session", "a denial cannot be permanent")
 	}
 	o := e.RunOptions()
 	o.RequireHead = true // an answer would vouch for a record that somebody else wrote
@@ -161,9 +161,9 @@ func NotOpen(ctx context.Context, folder *run.Folder, status, name string) error
 	case err != nil:
 		return err
 	case last != nil && !over:
-		return fail(metier.Conflict, "question_answered", "", "question %s was answered with %s by %s (%s)", last.ID, map[bool]string{true: "yes", false: "no"}[last.Allow], last.By, cmp.Or(last.Scope, policy.ScopeOnce))
+		return fail(metier.Conflict, "question_answered", "", "%s answered %s (%s) to question %s", last.By, map[bool]string{true: "yes", false: "no"}[last.Allow], cmp.Or(last.Scope, policy.ScopeOnce), last.ID)
 	case over:
-		return fail(metier.Conflict, "run_over", "start a new run; 'metier runs show "+folder.ID()+"' shows how this one ended", "the run is over (%s): nothing waits for an answer", status)
+		return fail(metier.Conflict, "run_over", "start a new run; 'metier runs show "+folder.ID()+"' shows how this one ended", "the run has ended (%s), so it has no open questions", status)
 	case name != "":
 		return fail(metier.NotFound, "question_not_found", "'metier runs answer "+folder.ID()+"' shows the open ones", "no question %q is open", name)
 	}

@@ -33,6 +33,9 @@ func (e *Engine) planBrowser(l *Launch, f BrowserRequest, op config.Operator) er
 		}
 		return metier.Fieldf(metier.Invalid, "Request.Browser.Endpoint", "lease_invalid", "specify the browser with Request.Browser.Endpoint, and its origin with Request.Browser.Origin", "Request.Browser.Until is set without a browser")
 	}
+	if c.Endpoint == "" {
+		return metier.Fieldf(metier.Invalid, "Request.Browser.Endpoint", "lease_invalid", "specify the browser with Request.Browser.Endpoint", "Request.Browser.Origin is set without a browser")
+	}
 	until, err := e.until(c.Until)
 	if err != nil {
 		return err
@@ -74,8 +77,8 @@ func checkTarget(t settings.Target) error {
 	if t != settings.TargetHost {
 		return nil
 	}
-	return metier.Fieldf(metier.Invalid, "Request.Layers", "execution_target_refused", "allow a subagent whose profile has target: host with Request.Subagents, or disable isolation with Request.Sandbox "+BackendUnsafe,
-		"scripts of a run do not run on the host (script_target=host)")
+	return metier.Fieldf(metier.Invalid, "Request.Layers", "execution_target_refused", "allow a subagent whose profile has target: host with Request.Subagents",
+		"a run's own scripts cannot run on the host (script_target=host)")
 }
 
 // signIn are the scripts of the built-in skill that sign in to a site.

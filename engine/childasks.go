@@ -80,7 +80,8 @@ func (e *Engine) pendingOf(ctx context.Context, top, root string, q run.Pending,
 	return r.Questions[i], nil
 }
 
-// ChildQuestions does the same for all questions of a run.
+// ChildQuestions replaces the open questions that subagents of a run ask by what they ask in their own
+// records.
 func (e *Engine) ChildQuestions(ctx context.Context, dir string, open []run.Pending) {
 	for i := range open {
 		open[i] = e.childQuestion(ctx, dir, open[i], false)

@@ -23,7 +23,7 @@ import (
 // LaunchChild is the part of a launch that is specific to a child.
 type LaunchChild struct {
 	Manifest     subagent.Manifest `json:"manifest"`
-	Chain        []string          `json:"chain"` // its name behind those of its ancestors that are children
+	Chain        []string          `json:"chain"` // the names of its ancestors that are subagents, then its own
 	Only         [][]string        `json:"only"`  // skills it may use, and its ancestors
 	Instructions string            `json:"instructions,omitempty"`
 	Inherited    []policy.Subject  `json:"inherited,omitempty"` // skills of its ancestors, which restrict it

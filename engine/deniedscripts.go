@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"metier"
 	"metier/agent"
 	"metier/event"
+	"metier/internal/nearest"
 	"metier/internal/termtext"
 	"metier/policy"
 	"metier/record"
@@ -91,9 +93,15 @@ func (r *Run) scriptOf(ctx context.Context, entry string) (sk metier.Skill, file
 	if sk, err = r.snapshot.Index(ctx, sk); err != nil {
 		return sk, "", err
 	}
-	if !slices.ContainsFunc(sk.Resources, func(f metier.Resource) bool { return f.Path == file }) {
+	var scripts []string
+	for _, f := range sk.Resources {
+		if strings.HasPrefix(f.Path, "scripts/") {
+			scripts = append(scripts, f.Path)
+		}
+	}
+	if !slices.Contains(scripts, file) {
 		return sk, "", &metier.Error{Op: "run", Skill: name, Path: file, Kind: metier.NotFound, Code: "script_not_indexed", Hint: "'metier show " + termtext.Word(name) + "' lists its files",
-			Err: fmt.Errorf("the skill %s has no script %s", name, file)}
+			Err: fmt.Errorf("the skill has no script with this path%s", nearest.Hint(file, scripts))}
 	}
 	return sk, file, nil
 }

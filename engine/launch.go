@@ -56,7 +56,7 @@ type Launch struct {
 	MCP        *LaunchMCP              `json:"mcp,omitempty"`
 	Subagents  *LaunchSubagents        `json:"subagents,omitempty"`
 	Child      *LaunchChild            `json:"child,omitempty"`   // where the run is one
-	Sources    []string                `json:"sources,omitempty"` // run file and recorded turns: no tool writes them
+	Sources    []string                `json:"sources,omitempty"` // run file and recorded turns: tools cannot write to them
 	Closed     []string                `json:"closed,omitempty"`  // files with secrets: no tool reads them
 
 	resumed        bool // its record is there: what that says of the task counts

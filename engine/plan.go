@@ -197,7 +197,7 @@ func (p *Plan) grantCustom(ctx context.Context) error {
 	for _, s := range specs {
 		name := cmp.Or(s.Canonical, s.Name)
 		if slices.Contains(p.launch.Tools, name) {
-			return metier.Fieldf(metier.Invalid, "Request.Custom", "tool_name_taken", "give each tool its own name", "a custom tool cannot have the name %q", name)
+			return metier.Fieldf(metier.Invalid, "Request.Custom", "tool_name_taken", "give each tool its own name", "another tool already has the name %q", name)
 		}
 		if p.launch.Spec.Mode != agent.ModePlan || s.Effect == policy.Read {
 			p.launch.Tools = append(p.launch.Tools, name)
@@ -263,7 +263,7 @@ func checkPrompt(text string) error {
 		return metier.Errorf(metier.Invalid, "prompt_not_text", "save it as UTF-8", "the task is not UTF-8 text")
 	}
 	if strings.TrimSpace(text) == "" {
-		return metier.Fieldf(metier.Invalid, "Request.Prompt", "usage", "set Request.Prompt, or prompt in a run file", "there is no task")
+		return metier.Fieldf(metier.Invalid, "Request.Prompt", "usage", "set Request.Prompt, or prompt in a run file", "no task was given")
 	}
 	return nil
 }

@@ -161,10 +161,10 @@ func (r *Run) replaced() ([]string, error) {
 // PreviewSubagent is a profile that a run's model may start.
 type PreviewSubagent struct {
 	Name            string   `json:"name"`
-	Skills          []string `json:"skills"`        // that it begins with and that are here
+	Skills          []string `json:"skills"`        // that it starts with and that exist
 	MissingSkills   []string `json:"missingSkills"` // and that are not
 	Tools           []string `json:"tools"`
-	MissingTools    []string `json:"missingTools"` // of servers, that the run has not
+	MissingTools    []string `json:"missingTools"` // tools of servers that the run does not have
 	Scripts         []string `json:"scripts"`
 	ExecutionTarget string   `json:"executionTarget"`
 	Hosts           []string `json:"hosts"` // that it may reach; *: every one

@@ -17,7 +17,7 @@ import (
 // Request describes a run to start. A zero field means the configured default. Paths are absolute
 // or relative to the folder of the environment. Roots and harnesses are relative to the workspace.
 type Request struct {
-	Surface   string           // what the user works with, such as "cli"
+	Surface   string           // the user's interface, such as "cli"
 	Workspace string           // "": the folder of the environment
 	Cwd       string           // folder in the workspace that relative paths start at
 	Mounts    []filetool.Mount // more folders
@@ -56,10 +56,10 @@ type Request struct {
 	SubagentDirs []string // folders of more profiles
 	Browser      BrowserRequest
 
-	Sources []string // files that the request was made from: no tool writes them
+	Sources []string // files that the request was made from: tools cannot write to them
 	Closed  []string // files that no tool reads
 
-	Custom Custom // what a program brings itself
+	Custom Custom // what the program supplies
 
 	// NoModel accepts a request without a model. Such a plan can be previewed but not started.
 	NoModel bool
@@ -70,7 +70,7 @@ type Request struct {
 type Custom struct {
 	Tools  []metier.Tool  // granted to the model
 	Model  model.Model    // asked instead of one that is chosen by name
-	Mounts []metier.Mount // more sources of skills; no tool writes the folder Root of one
+	Mounts []metier.Mount // more sources of skills; tools cannot write to the folder Root of one
 	// Sandbox runs programs instead of a backend that is chosen by name. Calls are decided by the
 	// level that its Probe reports. The program closes it.
 	Sandbox sandbox.Sandbox

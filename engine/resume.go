@@ -27,7 +27,7 @@ import (
 
 // ResumeOptions override what a resumed run began with. Zero fields keep it.
 type ResumeOptions struct {
-	Surface     string // what the user works with
+	Surface     string // the user's interface
 	Prompt      string // the next message of the user; "": continue the task
 	Custom      Custom
 	Batch       *bool  // whether no person answers
@@ -201,7 +201,7 @@ func (e *Engine) reopen(ctx context.Context, l *Launch, o ResumeOptions, op conf
 	}
 	m := provider.Model{Model: o.Custom.Model, ID: cmp.Or(o.Model, l.Model)}
 	if m.Model == nil && m.ID == customModel {
-		return nil, metier.Fieldf(metier.Invalid, "ResumeOptions.Custom", "model_custom", "resume it with ResumeOptions.Model, or from the program that started it", "the run used a model of the program that started it")
+		return nil, metier.Fieldf(metier.Invalid, "ResumeOptions.Custom", "model_custom", "resume it with ResumeOptions.Model, or from the program that started it", "the run used a custom model from the program that started it")
 	}
 	if m.Model == nil {
 		if m, err = provider.Open(m.ID, op.Models(e.Env)); err != nil {

@@ -40,7 +40,7 @@ type Run struct {
 	custom   Custom
 	view     metier.View
 	surface  surface
-	from     string // what the user works with
+	from     string // the user's interface
 
 	shared    *Skills // of other runs too; nil: the run lists its skills itself
 	links     *Skills // shared, or only what linked found

@@ -112,7 +112,7 @@ func (e *Engine) planServers(l *Launch, q Request, op config.Operator) error {
 		if strings.HasPrefix(t, host.Prefix) && !slices.ContainsFunc(m.Servers, func(s string) bool {
 			return t == host.Prefix+s || strings.HasPrefix(t, host.Prefix+s+"__") || t == host.Prefix+"*"
 		}) {
-			return metier.Fieldf(metier.Invalid, "Request.Tools", "tool_unknown", "name servers with Request.Servers, or in mcp: of the configuration; 'metier mcp ls' lists them", "there is no server for the tool %q", t)
+			return metier.Fieldf(metier.Invalid, "Request.Tools", "tool_unknown", "specify servers with Request.Servers, or in mcp: of the configuration; 'metier mcp ls' lists them", "there is no server for the tool %q", t)
 		}
 	}
 	if len(servers) > 0 {

@@ -38,7 +38,7 @@ func (r *Run) typed(text string) (*typed, error) {
 	case err != nil && metier.KindOf(err) != metier.NotFound:
 		return nil, err
 	}
-	return nil, metier.Errorf(metier.Invalid, "slash_unknown", r.slashes()+"; start a task that is not a command with a different character", "%s is not a skill that users can call", termtext.Quote("/"+name))
+	return nil, metier.Errorf(metier.Invalid, "slash_unknown", r.slashes()+"; if this is not meant as a command, start the task with another character", "%s is not a skill that users can call", termtext.Quote("/"+name))
 }
 
 // slashes lists what can be typed, at most 20.

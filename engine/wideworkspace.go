@@ -64,5 +64,5 @@ func notRoot(workspace string) error {
 		return nil
 	}
 	return &metier.Error{Op: "workspace", Path: workspace, Kind: metier.Denied, Code: "workspace_is_root", Field: "Request.Workspace",
-		Hint: "name a project folder with Request.Workspace", Err: errors.New("programs would see every file of the host")}
+		Hint: "specify a project folder with Request.Workspace", Err: errors.New("programs would see every file on the host")}
 }

@@ -142,7 +142,7 @@ func openBase(m Mount, others []base) (base, error) {
 	if err != nil {
 		if confine.CodeOf(err) == confine.NotFound {
 			return base{}, &metier.Error{Op: op, Path: m.Source, Kind: metier.NotFound, Code: "workspace_not_found",
-				Hint: "name a folder that exists", Err: errors.New("the folder does not exist")}
+				Hint: "specify a folder that exists", Err: errors.New("the folder does not exist")}
 		}
 		return fail("workspace_unreadable", err)
 	}

@@ -50,7 +50,7 @@ func Decide(g *Grants, r Request) Decision {
 		case !ok:
 			return Decision{Outcome: Ask, Code: q.Code, Rule: "approval", Reason: n.text, Risk: risk, Question: q}
 		case !a.Allow:
-			return Decision{Outcome: Deny, Code: CodeRefused, Rule: "approval:" + a.Scope, Reason: "refused by " + a.By, Risk: risk}
+			return Decision{Outcome: Deny, Code: CodeRefused, Rule: "approval:" + a.Scope, Reason: "the call was not approved", Risk: risk}
 		}
 		d = d.answered(a.Scope)
 		consents = append(consents, Consent{*q, a})

@@ -121,7 +121,7 @@ func callWords(r Request) [][2]string {
 
 // argsOfCall and anyArgs describe which arguments an answer covers.
 const (
-	argsOfCall = "only those of this call"
+	argsOfCall = "only these arguments"
 	anyArgs    = "any"
 )
 

@@ -22,7 +22,7 @@ func judgeScript(g *Grants, r Request) (Decision, bool) {
 		return deny(CodeScriptsOff, "scripts=off", "scripts of skills may not run")
 	case ScriptsExact:
 		if !slices.ContainsFunc(g.Scripts, r.named) {
-			return deny(CodeScriptUnlisted, rule, fmt.Sprintf("the operator did not name the script %q", r.Entry))
+			return deny(CodeScriptUnlisted, rule, fmt.Sprintf("the operator did not allow the script %q", r.Entry))
 		}
 	case ScriptsTiered:
 		if r.Skill == nil || !slices.ContainsFunc(r.Active, func(s Subject) bool { return s.ID == r.Skill.ID }) {

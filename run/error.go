@@ -94,16 +94,16 @@ func fault(op, path string, err error) error {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EROFS):
 		out.Code, out.Hint = "read_only", "make the folder writable, or choose another one with Request.Artifacts"
 	case atomicfile.IsFull(err):
-		out.Code, out.Hint = "disk_full", "free some space and try again; what was there is still whole"
+		out.Code, out.Hint = "disk_full", "free some space and try again; existing files are intact"
 	}
 	return out
 }
 
 // StateUnwritable returns the error for a file or folder in a StateDir that cannot be written.
 func StateUnwritable(path string, err error) error {
-	hint := "make the folder writable, or name another one with XDG_STATE_HOME: heads of records are kept there"
+	hint := "make the folder writable, or specify another one with XDG_STATE_HOME: heads of records are kept there"
 	if atomicfile.IsFull(err) {
-		hint = "free some space there, or name another folder with XDG_STATE_HOME: heads of records are kept there"
+		hint = "free some space there, or specify another folder with XDG_STATE_HOME: heads of records are kept there"
 	}
 	return &metier.Error{Op: "open", Path: path, Kind: metier.Unavailable, Code: CodeState, Hint: hint, Err: err}
 }

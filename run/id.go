@@ -97,7 +97,7 @@ func Find(root, what string) (string, string, error) {
 	case len(match) > 1:
 		return "", "", wrong(metier.Invalid, CodeAmbiguous, root, "enter more characters of the ID", "%d runs start with %q: %s", len(match), what, listed(match))
 	}
-	if info, err := os.Stat(what); err == nil && info.IsDir() {
+	if info, err := os.Stat(what); err == nil && (info.IsDir() || filepath.Ext(what) == ".zip") {
 		return findPath(what)
 	}
 	return "", "", wrong(metier.NotFound, CodeNotFound, root, "'metier runs list' shows all runs", "there is no run %q", what)
@@ -115,6 +115,9 @@ func findPath(path string) (string, string, error) {
 	}
 	if err != nil {
 		return "", "", fault("find", path, err)
+	}
+	if !info.IsDir() && filepath.Ext(abs) == ".zip" {
+		return "", "", wrong(metier.Invalid, CodeIDInvalid, path, "unzip it, and specify the folder of the run in it", "this is an archive")
 	}
 	if !info.IsDir() {
 		abs = filepath.Dir(abs)

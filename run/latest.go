@@ -245,5 +245,5 @@ func findLatest(root string, ids []string) (string, string, error) {
 	if len(ids) > 0 {
 		return "", "", wrong(metier.NotFound, CodeNotFound, root, "`metier runs list` shows all runs", "no run has its log, %s, any more", FileLog)
 	}
-	return "", "", wrong(metier.NotFound, CodeNotFound, root, "start one with `metier run`, or name the workspace of another one with Request.Workspace", "there is no run yet")
+	return "", "", wrong(metier.NotFound, CodeNotFound, root, "start one with 'metier run', or specify another workspace with Request.Workspace", "there are no runs yet")
 }

@@ -202,7 +202,11 @@ func (p *projector) problems() []Problem {
 			add(CodeRecovered, "", "%d bytes after entry %d were not complete and were cut off%s", e.Bytes, e.Seq, lost)
 		case event.ModelFailed:
 			if !e.Retry {
-				add(CodeModelFailed, e.ID, "%s (HTTP %d) after try %d", e.Code, e.Status, e.Try)
+				status := ""
+				if e.Status > 0 {
+					status = fmt.Sprintf(" (HTTP %d)", e.Status)
+				}
+				add(CodeModelFailed, e.ID, "%s%s after try %d", e.Code, status, e.Try)
 			}
 		case event.Note:
 			if e.Text == "" {

@@ -215,7 +215,7 @@ func (f *Folder) verifyFiles(ctx context.Context, r *VerifyReport) error {
 		return nil
 	}
 	if s, err := f.checkpoint(); err == nil && s.RunID != f.id && s.RunID == h.session() {
-		r.Warnings = append(r.Warnings, Problem{Code: CodeRenamed, Detail: fmt.Sprintf("the folder is called %s, and the record is that of run %s", f.id, s.RunID)})
+		r.Warnings = append(r.Warnings, Problem{Code: CodeRenamed, Detail: fmt.Sprintf("the folder is named %s, but contains the record of run %s", f.id, s.RunID)})
 		h.id = s.RunID
 	}
 	for _, u := range h.unknown {

@@ -20,7 +20,7 @@ func (r *repairer) misplaced(e entry) bool {
 		case key == "":
 		case e.key == "name", slices.Contains(allFields, key) && !elsewhere, tabbed(line) && key == strings.ToLower(key):
 			r.indented = []Diagnostic{{Severity: Error, Code: CodeInvalidYAML, Line: r.firstLine + i, Column: len(line) - len(text) + 1,
-				Detail: fmt.Sprintf("%s is indented, so it is text of %s and not a field; remove the white space before it, or quote the value of %s", key, e.key, e.key)}}
+				Detail: fmt.Sprintf("%s is indented, so it is part of the value of %s and not a field; remove the indentation, or quote the value of %s", key, e.key, e.key)}}
 			return true
 		}
 	}

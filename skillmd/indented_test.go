@@ -10,8 +10,8 @@ import (
 func TestRepair_RefusesIndentedFields(t *testing.T) {
 	t.Parallel()
 	const (
-		ofName = "description is indented, so it is text of name and not a field; remove the white space before it, or quote the value of name"
-		ofText = "license is indented, so it is text of description and not a field; remove the white space before it, or quote the value of description"
+		ofName = "description is indented, so it is part of the value of name and not a field; remove the indentation, or quote the value of name"
+		ofText = "license is indented, so it is part of the value of description and not a field; remove the indentation, or quote the value of description"
 	)
 	for name, tt := range map[string]struct {
 		front        string
@@ -26,8 +26,8 @@ func TestRepair_RefusesIndentedFields(t *testing.T) {
 		"tab below a description":    {"name: x\ndescription: y\n\tlicense: MIT", 4, 2, ofText},
 		"spaces below a description": {"name: x\ndescription: Use: y\n  more\n  license: MIT", 5, 3, ofText},
 		"below text with brackets":   {"name: x\ndescription: [Beta] y\n\tlicense: MIT", 4, 2, ofText},
-		"unknown field after a tab":  {"description: y\n\tversion: 2", 3, 2, "version is indented, so it is text of description and not a field; remove the white space before it, or quote the value of description"},
-		"a field twice, after a tab": {"name: x\ndescription: y\n\tname: z", 4, 2, "name is indented, so it is text of description and not a field; remove the white space before it, or quote the value of description"},
+		"unknown field after a tab":  {"description: y\n\tversion: 2", 3, 2, "version is indented, so it is part of the value of description and not a field; remove the indentation, or quote the value of description"},
+		"a field twice, after a tab": {"name: x\ndescription: y\n\tname: z", 4, 2, "name is indented, so it is part of the value of description and not a field; remove the indentation, or quote the value of description"},
 		"tab before the first field": {"\tname: x\n\tdescription: y", 2, 1, "the line is indented with a tab, which YAML does not allow; indent it with spaces; if name is a field, remove the tab"},
 		"tab below a quoted name":    {"name: \"x\"\n\tdescription: y", 3, 1, "the line is indented with a tab, which YAML does not allow; indent it with spaces; if description is a field, remove the tab"},
 		"tabs in a text over lines":  {"name: x\ndescription: >\n\tdoes it\n\twell", 4, 1, "the line is indented with a tab, which YAML does not allow; indent it with spaces"},

@@ -76,7 +76,7 @@ func (v *validator) follow(l link) (code string, severity Severity, detail strin
 	case l.named:
 		return CodeMissingResource, Advice, "the skill has no file %q"
 	}
-	return CodeBrokenLink, Warning, "link %q does not lead to a file of the skill"
+	return CodeBrokenLink, Warning, "link %q does not point to a file in the skill"
 }
 
 // relative turns a link's target into a path below the folder. It returns "" for targets that are not paths: URLs, anchors,

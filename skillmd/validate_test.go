@@ -206,7 +206,7 @@ func TestAFrontmatterThatIsNoneIsAnError(t *testing.T) {
 		"nothing inside":     {"---\n---\n", mapping},
 		"a list":             {"---\n- a\n---\n", mapping},
 		"colon in a value":   {"---\nname: w\ndescription: use when: now\n---\n", invalid + `line 3, column 22: ": " inside an unquoted value; put the value in quotes`},
-		"indented field":     {"---\nname: w\n  description: d\n---\n", invalid + "line 3, column 3: description is indented, so it is text of name and not a field; remove the white space before it, or quote the value of name"},
+		"indented field":     {"---\nname: w\n  description: d\n---\n", invalid + "line 3, column 3: description is indented, so it is part of the value of name and not a field; remove the indentation, or quote the value of name"},
 		"tab":                {"---\n\tname: w\n---\n", invalid + "line 2, column 1: the line is indented with a tab, which YAML does not allow; indent it with spaces; if name is a field, remove the tab"},
 		"bold value":         {"---\nname: w\ndescription: **bold**\n---\n", invalid + "line 3, column 14: a value that starts with * is an alias, which is not allowed; put it in quotes"},
 		"text after a list":  {"---\nname: w\n" + goodDesc + "license: [a] | b\n---\n", invalid + "line 4, column 16: did not find expected comment or line break while scanning a block scalar"},
@@ -301,16 +301,16 @@ func TestLinksAreFollowedInsideTheFolderOnly(t *testing.T) {
 		want []string
 	}{
 		"there":                {"[a](references/a.md) ![b](./references/a.md#x) [c](<my file.md>) [d](my%20file.md \"t\") [e](references/)\n", []string{}},
-		"broken":               {"see [a](references/b.md)\n", []string{`5 broken-link link "references/b.md" does not lead to a file of the skill`}},
-		"once":                 {"[a](x/b.md)\n[a](x/b.md)\n", []string{`5 broken-link link "x/b.md" does not lead to a file of the skill`}},
-		"definition":           {"\n[a]: x/b.md\n[^n]: x/c.md\n", []string{`6 broken-link link "x/b.md" does not lead to a file of the skill`}},
+		"broken":               {"see [a](references/b.md)\n", []string{`5 broken-link link "references/b.md" does not point to a file in the skill`}},
+		"once":                 {"[a](x/b.md)\n[a](x/b.md)\n", []string{`5 broken-link link "x/b.md" does not point to a file in the skill`}},
+		"definition":           {"\n[a]: x/b.md\n[^n]: x/c.md\n", []string{`6 broken-link link "x/b.md" does not point to a file in the skill`}},
 		"leaves":               {"[a](../other/SKILL.md) [b](/etc/hosts) [c](references/../../x.md)\n", []string{`5 link-leaves-skill link "../other/SKILL.md" leaves the skill's folder; files outside it are not distributed with the skill`, `5 link-leaves-skill link "/etc/hosts" leaves the skill's folder; files outside it are not distributed with the skill`, `5 link-leaves-skill link "references/../../x.md" leaves the skill's folder; files outside it are not distributed with the skill`}},
 		"addresses":            {"[a](https://x.org/a.md) [b](mailto:a@b.c) [c](#top) [d](//x.org/a) [e](url) [f]({base}/a.md) [g]()\n", []string{}},
-		"in a code block":      {"```md\n[a](x/b.md)\n```\n~~~~\n[a](x/b.md)\n~~~\n[a](x/b.md)\n~~~~\n[c](x/c.md)\n", []string{`13 broken-link link "x/c.md" does not lead to a file of the skill`}},
+		"in a code block":      {"```md\n[a](x/b.md)\n```\n~~~~\n[a](x/b.md)\n~~~\n[a](x/b.md)\n~~~~\n[c](x/c.md)\n", []string{`13 broken-link link "x/c.md" does not point to a file in the skill`}},
 		"in a code span":       {"`[a](x/b.md)` and ``[a](`x`/c.md)``\n", []string{}},
 		"code block in quotes": {"> ```\n> [a](x/b.md)\n> ```\n", []string{}},
 		"named":                {"run `scripts/count.py` and `references/a.md`, `scripts/*.py`, `src/x.go`, `scripts/count.py`\n", []string{`5 missing-resource the skill has no file "scripts/count.py"`}},
-		"parentheses":          {"[a](x(1).md)\n", []string{`5 broken-link link "x(1).md" does not lead to a file of the skill`}},
+		"parentheses":          {"[a](x(1).md)\n", []string{`5 broken-link link "x(1).md" does not point to a file in the skill`}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

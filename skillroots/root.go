@@ -109,7 +109,7 @@ func (r Root) Resolve() (string, error) {
 		}
 		if r.Named {
 			return "", &metier.Error{Op: op, Path: r.Path, Kind: metier.NotFound, Code: "skills_root_missing",
-				Field: field, Hint: "specify an existing folder with " + field, Err: errors.New("the folder does not exist")}
+				Field: field, Hint: "specify an existing folder with " + field + "; relative paths start in the workspace", Err: errors.New("the folder does not exist")}
 		}
 		if errors.Is(err, fs.ErrPermission) {
 			return "", r.unreadable(op, err)

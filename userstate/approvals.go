@@ -59,7 +59,7 @@ func approvalsOf(o *jsonedit.Object) ([]Approval, error) {
 func (p Approval) complete() bool { return bindsForm.MatchString(p.Binds) && p.ID != "" && p.By != "" }
 
 // Approvals lists the permanent approvals. A file that cannot be used is an error,
-// and no approval in it counts.
+// and its approvals are ignored.
 func (st Store) Approvals() ([]Approval, error) {
 	f, err := st.approvalFile()
 	if err != nil {
@@ -78,7 +78,7 @@ func (st Store) Approvals() ([]Approval, error) {
 		}
 	}
 	return nil, &metier.Error{Op: "approvals", Path: f.Path, Kind: metier.Unavailable, Code: "approvals_unreadable",
-		Hint: "fix the file or move it away; until then every script that needs an approval asks", Err: fmt.Errorf("%s cannot be used, so no approval in it counts: %w", f.Path, err)}
+		Hint: "fix the file or move it away; until then, runs ask about every script", Err: fmt.Errorf("%s cannot be used, so its approvals are ignored: %w", f.Path, err)}
 }
 
 // Approve keeps a permanent approval, in place of an older one for the same. kept is

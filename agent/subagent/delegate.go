@@ -156,7 +156,7 @@ func (d *delegate) lets(ctx context.Context, s *metier.Session, p Profile, names
 			id = sk.ID.String()
 		}
 		if !p.Lets(id, n) {
-			return refuse("subagent_skill_not_allowed", "name another profile, or do without", metier.Denied, "the profile %s does not take the skill %q", p.Name, n)
+			return refuse("subagent_skill_not_allowed", "choose another profile, or omit the skill", metier.Denied, "the profile %s does not take the skill %q", p.Name, n)
 		}
 		if err != nil || !told {
 			return refuse("skill_not_found", "use a name from the catalog", metier.NotFound, "there is no skill %q", n)

@@ -125,11 +125,11 @@ func Parse(b []byte) (Profile, error) {
 	}
 	switch {
 	case !nameForm.MatchString(p.Name):
-		return p, fmt.Errorf("name %q is not made of lower-case letters, digits, _ and -, at most 64", p.Name)
+		return p, fmt.Errorf("name %q must have at most 64 lowercase letters, digits, underscores, and hyphens", p.Name)
 	case strings.TrimSpace(p.Description) == "" || len(p.Description) > 500:
 		return p, errors.New("description is missing, or longer than 500 bytes: the model chooses by it")
 	case p.MaxTurns < 1 || p.MaxTurns > maxTurns:
-		return p, fmt.Errorf("max_turns is not from 1 to %d", maxTurns)
+		return p, fmt.Errorf("max_turns must be between 1 and %d", maxTurns)
 	case p.MaxTokens < 0:
 		return p, errors.New("max_tokens is below zero")
 	case p.Target != TargetSandbox && p.Target != TargetHost:
@@ -139,7 +139,7 @@ func Parse(b []byte) (Profile, error) {
 	case p.Browser && p.Target != TargetHost:
 		return p, errors.New("browser needs target: host, where browsers are")
 	case len(p.Tools) == 0:
-		return p, errors.New("tools is missing: name them, or inherit")
+		return p, errors.New("tools is missing: list tools, or use inherit")
 	}
 	for _, s := range p.Skills {
 		if strings.ContainsAny(s, "*?[") || strings.TrimSpace(s) == "" {

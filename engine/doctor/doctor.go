@@ -118,7 +118,7 @@ func (d *doctor) configuration() {
 	}
 	state := d.e.Env.StateDir()
 	if state == "" {
-		d.note("anchors", "set HOME or XDG_STATE_HOME", "there is no home folder to keep heads of records in: a cut or rewritten record would not show")
+		d.note("anchors", "set HOME or XDG_STATE_HOME", "there is no home folder in which to store heads of records, so a truncated or rewritten record would not be detected")
 		return
 	}
 	if err := writable(state); err != nil {
@@ -223,7 +223,7 @@ func (d *doctor) index(clear bool) {
 		}
 	}
 	if err := writable(dir); err != nil {
-		d.note("index", "make it writable, or name another folder with METIER_INDEX", "every listing reads all heads: %v", err)
+		d.note("index", "make it writable, or specify another folder with METIER_INDEX", "the index cannot be written, so every listing reads all skills: %v", err)
 		return
 	}
 	d.ok("index", "%s of %d kB in %s", plural.Of(files, "file"), (size+999)/1000, dir)

@@ -61,7 +61,7 @@ func (d *doctor) ollama(ctx context.Context, p provider.Provider) bool {
 	}
 	name := provider.LocalOllama(ctx, base)
 	if name == "" {
-		d.ok("model", "ollama: no answer%s", d.at(p))
+		d.ok("model", "ollama: not running%s", d.at(p))
 		return false
 	}
 	d.ok("model", "ollama: answers%s, first model %s", d.at(p), name)

@@ -1,4 +1,4 @@
-// Command http serves runs over HTTP: an example of a surface of your own, which is a
+// Command http serves runs over HTTP: an example of your own surface, which is a
 // thin client of the engine. Each user has an engine, so that users share nothing.
 //
 //	POST /runs {"prompt": "..."}            start a run
@@ -36,7 +36,7 @@ func main() {
 	tokens := flag.String("tokens", "", "file with USER:TOKEN,USER:TOKEN")
 	model := flag.String("model", "", "PROVIDER:NAME")
 	flag.Parse()
-	list, err := os.ReadFile(*tokens) // arguments are shown to every user of the machine
+	list, err := os.ReadFile(*tokens) // command-line arguments are visible to every user of the machine
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func newServer(data, tokens, model string, environ []string) (*server, error) {
 	for pair := range strings.SplitSeq(tokens, ",") {
 		name, token, ok := strings.Cut(pair, ":")
 		if !ok || name != filepath.Base(name) || name == "." || name == ".." || len(token) < 16 {
-			return nil, errors.New("give -tokens a file of USER:TOKEN,..., with tokens of at least 16 characters")
+			return nil, errors.New("-tokens must name a file of USER:TOKEN,..., with tokens of at least 16 characters")
 		}
 		dir, err := filepath.Abs(filepath.Join(data, name))
 		if err != nil {

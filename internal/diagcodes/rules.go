@@ -53,7 +53,7 @@ var outcome = map[string]Rule{
 
 // Conflicts of a skill's name with other names.
 var naming = map[string]Rule{
-	"name-taken":        {"a skill whose name differs from its folder's name loses the name if another skill of the same or a more trusted tier has that name, or a folder with that name", "rename the skill or its folder so that both match; until then, it loads only by its ID"},
+	"name-taken":        {"this skill's name differs from its folder's name, and another skill of the same or a more trusted tier, or a folder, already uses the name", "rename the skill or its folder so that both match; until then, it loads only by its ID"},
 	"confusable-name":   {"users and models confuse names that look alike (Unicode Technical Standard #39)", "rename one of the two skills"},
 	"mixed-script-name": {"letters of different scripts can look alike, so a name must use one script", "write the name in one script"},
 }
@@ -138,7 +138,7 @@ var parsing = map[string]Rule{
 	"yaml-second-document-refused": {"frontmatter must be a single YAML document", "remove the start of the second document"},
 	"yaml-too-deep":                {"the nesting depth of values in frontmatter is limited", "use a flatter value"},
 	"yaml-too-many-values":         {"the number of values in frontmatter is limited", "move long lists below the frontmatter"},
-	"field-type":                   {"the field has the wrong type; its value is kept and has no effect", "write the value in the form that the detail shows"},
+	"field-type":                   {"the field has the wrong type; its value is kept and has no effect", "write the value as the type that the message names"},
 }
 
 // Repairs that made frontmatter readable. Strict validation refuses each of
@@ -254,7 +254,7 @@ var catalog = map[string]Rule{
 	"denied":                   {"the operator denied this skill", "remove it from deny in the configuration, a policy file, or the metier.yaml of the workspace"},
 	"no-catalog":               {"the settings show no skills to the model, or no tool of this profile loads one (settings catalog_format, catalog_place)", "load it by name: metier run --skill NAME"},
 	"listed-cut":               {"the settings and the budget limit the length of descriptions in the catalog (settings catalog_desc_max, catalog_budget)", "shorten the description to at most 1,024 characters; if the budget is the limit, put the important words first, or raise catalog_budget"},
-	"listed-by-name":           {"all descriptions together exceed the budget, so the catalog contains only names (setting catalog_budget)", "raise catalog_budget, or name fewer roots; the model can find descriptions with the skill search tool"},
+	"listed-by-name":           {"all descriptions together exceed the budget, so the catalog contains only names (setting catalog_budget)", "raise catalog_budget, or specify fewer roots; the model can find descriptions with the skill search tool"},
 	"search-only":              {"the skill does not fit into the catalog, but the model can find it with the skill search tool (settings catalog_max, catalog_budget)", "raise catalog_budget, or load it by name: metier run --skill NAME"},
 	"catalog-full":             {"the skill does not fit into the catalog, and the model has no skill search tool (settings catalog_max, catalog_budget)", "raise these settings, allow search_skills, or load it by name: metier run --skill NAME"},
 	"injection-blocked":        {"the skill's name or description reads like a prompt injection, and for skills of its tier, such text is withheld from the model (setting injection)", "review it; if it is harmless, reword it, or give its root a trusted tier"},

@@ -1,4 +1,4 @@
-// Package digest formats SHA-256 digests as "sha256:" and 64 lower-case hex digits, and combines
+// Package digest formats SHA-256 digests as "sha256:" and 64 lowercase hex digits, and combines
 // the digests of a skill's files into the digest of its tree.
 package digest
 
@@ -29,7 +29,7 @@ func Bytes(b []byte) string {
 	return format(sum[:])
 }
 
-// Valid reports whether s has the exact form of a digest: the prefix and 64 lower-case hex digits.
+// Valid reports whether s has the exact form of a digest: the prefix and 64 lowercase hex digits.
 func Valid(s string) bool {
 	if len(s) != Size || !strings.HasPrefix(s, prefix) {
 		return false

@@ -141,7 +141,7 @@ func parseHosts(hosts []string, any bool) (hostRules, error) {
 		case err != nil && strings.ContainsFunc(h, func(r rune) bool { return r > 127 }):
 			return out, fmt.Errorf("host %q: write it in ASCII, in its xn-- form", h)
 		case err != nil:
-			return out, fmt.Errorf("host %q: %w; leave out scheme, port and path", h, err)
+			return out, fmt.Errorf("host %q: %w; omit the scheme, port, and path", h, err)
 		case literal.IsValid() && wild:
 			return out, fmt.Errorf("host %q: an address has no subdomains", h)
 		case literal.IsValid() && !public(literal):

@@ -28,7 +28,7 @@ var files = []Code{
 var decisions = []Code{
 	{"approved", "", "The question was approved.", ""},
 	{"refused", "", "The question was denied.", ""},
-	{"expired", "", "The question was not answered in time.", "Answer sooner."},
+	{"expired", "", "The question was not answered in time.", "Answer before the time limit."},
 	{"released", "", "A result was shown to the model.", ""},
 	{"allowed_tools", "", "An active skill's allowed-tools field does not cover the call.", "Change the skill, or the allowed_tools setting."},
 	{"allowed_tools_note", "", "An active skill's allowed-tools field does not cover the call. With the current setting, this is only reported.", ""},

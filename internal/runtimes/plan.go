@@ -140,7 +140,7 @@ func Plan(r Request) (c Command, err error) {
 		if program != "" {
 			name = path.Base(program)
 		}
-		return Command{}, unsupported("the setting script_runtimes lists what may run scripts", "it is run by %s, which may not run scripts here (allowed: %s)", name, strings.Join(r.Runtimes, ", "))
+		return Command{}, unsupported("the setting script_runtimes lists the allowed interpreters", "%s is not an allowed interpreter (allowed: %s)", name, strings.Join(r.Runtimes, ", "))
 	case r.Stdin:
 		return r.onStdin(run, line, flags)
 	case !ok:

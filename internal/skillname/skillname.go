@@ -42,7 +42,7 @@ func Problems(name string, anything, ascii bool) [][2]string {
 	case strings.Contains(n, "--"):
 		out = append(out, [2]string{"invalid-name", "name " + termtext.Quote(name) + " has two hyphens in a row"})
 	case strings.ContainsFunc(n, bad):
-		out = append(out, [2]string{"invalid-name", "name " + termtext.Quote(name) + " has characters other than lower-case letters, digits and hyphens"})
+		out = append(out, [2]string{"invalid-name", "name " + termtext.Quote(name) + " has characters other than lowercase letters, digits, and hyphens"})
 	}
 	return out
 }

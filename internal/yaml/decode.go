@@ -87,15 +87,15 @@ func decodeError(le *yaml.LoadError) *Error {
 	return e
 }
 
-// mismatch says which kind of value is needed. got is a tag and, for a scalar, the start of its
+// mismatch says which kind of value was expected. got is a tag and, for a scalar, the start of its
 // value in backquotes. want is a Go type.
 func mismatch(got, want string) string {
 	kind, value, _ := strings.Cut(got, " ")
 	value = strings.Trim(value, "`")
-	needed := "a map of keys and values"
+	needed := "keys and values"
 	switch {
 	case want == "[]string" && value != "" && !strings.HasSuffix(value, "..."):
-		return fmt.Sprintf("a list is needed here, such as [%s]", value)
+		return fmt.Sprintf("expected a list, such as [%s]", value)
 	case strings.HasPrefix(want, "[]"):
 		needed = "a list"
 	case want == "bool":
@@ -109,13 +109,13 @@ func mismatch(got, want string) string {
 	}
 	switch {
 	case value != "":
-		return fmt.Sprintf("%s is needed here, not %q", needed, value)
+		return fmt.Sprintf("expected %s, got %q", needed, value)
 	case kind == "seq":
-		return needed + " is needed here, not a list"
+		return "expected " + needed + ", got a list"
 	case kind == "map":
-		return needed + " is needed here, not a map"
+		return "expected " + needed + ", got a map"
 	}
-	return needed + " is needed here"
+	return "expected " + needed
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {

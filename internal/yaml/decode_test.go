@@ -56,16 +56,16 @@ func TestDecodeNamesEveryFaultWithItsPosition(t *testing.T) {
 		"several":         {"x: 1\nname: a\ny: 2", "1:1: unknown key \"x\"\n3:1: unknown key \"y\"", UnknownKey},
 		"duplicate":       {"name: a\nname: b", `2:1: key "name" is already set on line 1`, DuplicateKey},
 		"map duplicate":   {"env: {A: b, A: c}", `1:13: key "A" is already set on line 1`, DuplicateKey},
-		"wrong type":      {"name: a\nmax-turns: many", `2:12: a number is needed here, not "many"`, WrongType},
-		"no list":         {"tags: one", "1:7: a list is needed here, such as [one]", WrongType},
-		"no list of maps": {"roots: one", `1:8: a list is needed here, not "one"`, WrongType},
-		"no text":         {"name: {a: b}", "1:7: text is needed here, not a map", WrongType},
-		"no switch":       {"on: 3", `1:5: true or false is needed here, not "3"`, WrongType},
-		"no map":          {"env: one two three four", `1:6: a map of keys and values is needed here, not "one two..."`, WrongType},
+		"wrong type":      {"name: a\nmax-turns: many", `2:12: expected a number, got "many"`, WrongType},
+		"no list":         {"tags: one", "1:7: expected a list, such as [one]", WrongType},
+		"no list of maps": {"roots: one", `1:8: expected a list, got "one"`, WrongType},
+		"no text":         {"name: {a: b}", "1:7: expected text, got a map", WrongType},
+		"no switch":       {"on: 3", `1:5: expected true or false, got "3"`, WrongType},
+		"no map":          {"env: one two three four", `1:6: expected keys and values, got "one two..."`, WrongType},
 		"alias":           {"name: &a b", "1:7: anchor &a is not allowed; put the text in quotes", Anchor},
 		"too large":       {"name: " + strings.Repeat("x", DecodeMaxBytes), "1:1: 1048582 bytes of YAML; at most 1048576 are read", TooLarge},
 		"second document": {"name: a\n---\nname: b", "2:1: a second YAML document; exactly one is allowed", SecondDocument},
-		"a list":          {"- a", "1:1: a map of keys and values is needed here, not a list", WrongType},
+		"a list":          {"- a", "1:1: expected keys and values, got a list", WrongType},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

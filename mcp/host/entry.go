@@ -214,7 +214,7 @@ func (h *held) list(raw json.RawMessage) error {
 		case seen[p]:
 			return unusable("it lists %s twice", termtext.Quote(p))
 		case !digest.Valid(f.Digest):
-			return unusable("the digest of %s is not sha256: and 64 lower-case hex digits", termtext.Quote(p))
+			return unusable("the digest of %s is not sha256: and 64 lowercase hex digits", termtext.Quote(p))
 		case f.Size == nil || *f.Size < 0:
 			return unusable("%s has no size", termtext.Quote(p))
 		}

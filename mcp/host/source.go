@@ -205,7 +205,7 @@ func (s *Source) Open(ctx context.Context, p string) (metier.Bundle, error) {
 	}
 	uri, ok := addressOf(p)
 	if !ok {
-		return nil, &metier.Error{Op: "open", Skill: p, Kind: metier.NotFound, Code: "skill_not_found", Err: errors.New("there is no such skill")}
+		return nil, &metier.Error{Op: "open", Skill: p, Kind: metier.NotFound, Code: "skill_not_found", Err: errors.New("no skill has this name")}
 	}
 	e, err := s.get(ctx, uri)
 	if err != nil {

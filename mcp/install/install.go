@@ -219,13 +219,19 @@ func (m Client) existing(old []byte, served Server) (entry string, same bool, er
 
 // taken returns the error for a TOML file that has another entry, which is not replaced.
 func taken(name string) error {
-	return fmt.Errorf("it already has a server %s; remove it, or choose another name", name)
+	return &metier.Error{Op: "install", Kind: metier.Unavailable, Code: "client_file_unusable", Hint: "remove the entry from the file, or choose another name for the server",
+		Err: fmt.Errorf("it already has a server named %s", name)}
 }
 
 // unusable returns the error for a client's file that cannot be read or changed.
 func unusable(file string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if e, ok := errors.AsType[*metier.Error](err); ok {
+		with := *e
+		with.Path = file
+		return &with
 	}
 	return &metier.Error{Op: "install", Path: file, Kind: metier.Unavailable, Code: "client_file_unusable", Hint: "paste the entry into the file yourself", Err: err}
 }

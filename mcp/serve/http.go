@@ -100,7 +100,7 @@ func ReadTokens(e *engine.Engine, file string) (map[string]string, error) {
 		return nil, metier.Errorf(metier.Invalid, "token_file", "each line is PRINCIPAL TOKEN", "%s contains no tokens", path)
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		e.Notify(engine.Notice{Severity: engine.Warning, Text: fmt.Sprintf("others on this machine can read or change the tokens in %s; chmod 600 keeps them out", path)})
+		e.Notify(engine.Notice{Severity: engine.Warning, Text: fmt.Sprintf("other users can read or change the tokens in %s; run chmod 600 on it", path)})
 	}
 	return out, nil
 }
@@ -110,7 +110,7 @@ func ReadTokens(e *engine.Engine, file string) (map[string]string, error) {
 func CheckAddress(address string, tokens bool) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return metier.Errorf(metier.Invalid, "usage", "write it as 127.0.0.1:8931", "%s is not an address with a port", address)
+		return metier.Errorf(metier.Invalid, "usage", "write it as 127.0.0.1:8931", "%q is not an address with a port", address)
 	}
 	if ip := net.ParseIP(host); !tokens && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return metier.Errorf(metier.Invalid, "token_needed", "specify a file of tokens, or listen on 127.0.0.1", "other machines can reach %s without a token", address)

@@ -180,7 +180,7 @@ func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 		return nil, err
 	}
 	s.mcp.AddResourceTemplate(&mcp.ResourceTemplate{URITemplate: Scheme + "{+path}", Name: "skill-file", Title: "File of a skill",
-		Description: "Any file of a skill, by the address of its skill and its path there."}, s.readResource)
+		Description: "Any file in a skill, identified by the skill's URI and the file's path."}, s.readResource)
 	_, err := s.load(ctx)
 	if err == nil {
 		s.own, err = s.open(ctx, Client{Server: true})

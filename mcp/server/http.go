@@ -122,7 +122,7 @@ func (s *Server) Handler(a Access) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := a.user(r); err != nil {
 			s.opts.Logger.Info("refused a client", "reason", err)
-			http.Error(w, "only programs of the user who started this server can call it; its operator can require tokens instead", http.StatusForbidden)
+			http.Error(w, "only programs run by the user who started this server can call it; its operator can require tokens instead", http.StatusForbidden)
 			return
 		}
 		if len(a.Tokens) == 0 {
@@ -133,7 +133,7 @@ func (s *Server) Handler(a Access) http.Handler {
 			return
 		}
 		if o := r.Header.Get("Origin"); o != "" && !a.origin(o, scheme(r)+"://"+r.Host) {
-			http.Error(w, "pages of that origin cannot call this server; its operator can allow it", http.StatusForbidden)
+			http.Error(w, "pages from that origin cannot call this server; its operator can allow it", http.StatusForbidden)
 			return
 		}
 		if r.Body != nil && r.Body != http.NoBody {

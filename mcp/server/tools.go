@@ -76,7 +76,7 @@ var details = map[string][]string{
 }
 
 var found = object([]string{"results", "total"}, map[string]*jsonschema.Schema{"total": {Type: "integer"},
-	"results": {Type: "array", Items: object([]string{"name"}, map[string]*jsonschema.Schema{"name": text(""), "skillId": text("With it the other tools name the skill."), "description": text("")})}})
+	"results": {Type: "array", Items: object([]string{"name"}, map[string]*jsonschema.Schema{"name": text(""), "skillId": text("The other tools use it to identify the skill."), "description": text("")})}})
 
 func text(description string) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Description: description}

@@ -217,7 +217,7 @@ func Choose(ctx context.Context, script string, o Options, asked ...string) (Mod
 	}
 	if script == "" {
 		return Model{}, metier.Fieldf(metier.Invalid, "Request.Model", "no_model", "set a key such as ANTHROPIC_API_KEY, start Ollama, or specify a model as provider:name with Request.Model (providers: "+known()+")",
-			"there is no model to ask: no provider has a key, and no Ollama answers on this machine")
+			"no model is available: no provider has an API key, and Ollama is not running on this machine")
 	}
 	m, err := openScript(script, o)
 	if e, ok := errors.AsType[*metier.Error](err); ok {

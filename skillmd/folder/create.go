@@ -25,7 +25,7 @@ func New(name string) (text string, wrong *skillmd.Diagnostic) {
 		title[0] = unicode.ToUpper(title[0])
 	}
 	// Quotes keep a name such as null or 007 a text.
-	text = fmt.Sprintf("---\nname: %q\ndescription: Describes in one or two sentences what this skill does. Use when the task matches these words.\n---\n", name) +
+	text = fmt.Sprintf("---\nname: %q\ndescription: Say in one or two sentences what this skill does. Use when the task matches these words.\n---\n", name) +
 		strings.ReplaceAll(body, "{{title}}", string(title))
 	for _, d := range skillmd.Validate([]byte(text), skillmd.Folder{Name: name}) {
 		if d.Code == skillmd.CodeNamePortable || d.Severity == skillmd.Error {

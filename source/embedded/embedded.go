@@ -137,7 +137,7 @@ func (s *Source) Open(ctx context.Context, p string) (metier.Bundle, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	missing := &metier.Error{Op: "open", Skill: p, Kind: metier.NotFound, Code: "skill_not_found", Err: errors.New("there is no such skill")}
+	missing := &metier.Error{Op: "open", Skill: p, Kind: metier.NotFound, Code: "skill_not_found", Err: errors.New("no skill has this name")}
 	if !fs.ValidPath(p) {
 		return nil, missing
 	}

@@ -167,7 +167,7 @@ func (s *Source) rootError(err error) error {
 	e := &metier.Error{Op: "scan", Path: s.given, Kind: metier.Unavailable, Code: "unresolvable_skill_scan_path", Err: err}
 	switch confine.CodeOf(err) {
 	case confine.NotFound:
-		e.Kind, e.Hint = metier.NotFound, "create the folder or name another one"
+		e.Kind, e.Hint = metier.NotFound, "create the folder, or specify another one"
 	case confine.NotRegular:
 		e.Kind, e.Hint = metier.Invalid, "name a folder that holds skills"
 	case confine.Outside:

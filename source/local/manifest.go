@@ -206,7 +206,7 @@ func (x *index) follow(round []string) (dirs []place) {
 			x.note(skillmd.Error, "skill-resource-outside-root", loc, "left out: "+why)
 			continue
 		default:
-			x.note(skillmd.Warning, "unresolvable-skill-resource", loc, "left out: the symlink leads nowhere, or in a circle")
+			x.note(skillmd.Warning, "unresolvable-skill-resource", loc, "left out: the symlink is broken or circular")
 			continue
 		}
 		switch {

@@ -403,13 +403,13 @@ func (sc *scan) follow(round []node) (level []node) {
 			continue
 		case confine.CodeOf(err) == confine.Outside:
 			if t.dir {
-				h := entry.Bad(link.path, location, "skill-scan-outside-root", "the symlink leaves the root; move its target in, or allow the folder it leads to")
+				h := entry.Bad(link.path, location, "skill-scan-outside-root", "the symlink points outside the root; move its target into the root, or allow the folder it points to")
 				h.Escaped = true
 				sc.add(h)
 			}
 			continue
 		case err != nil:
-			sc.add(entry.Bad(link.path, location, "unresolvable-skill-scan-path", "the symlink leads nowhere, or in a circle"))
+			sc.add(entry.Bad(link.path, location, "unresolvable-skill-scan-path", "the symlink is broken or circular"))
 			continue
 		}
 		if head, known := sc.walked[t.real]; known {
