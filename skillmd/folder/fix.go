@@ -36,14 +36,14 @@ type Fixed struct {
 }
 
 // Fix repairs the frontmatter of the skill at a path, which may be relative to
-// base. It writes the file if write is set. A file that is a link, or whose
-// folder is one, is left alone.
+// base. It writes the file if write is set. A file that is a link is left alone,
+// and so is one whose folder is a link, or is reached through a link below base.
 func Fix(base, path string, write bool) Fixed {
 	s := reference.At(base, path)
 	f := Fixed{Path: s.Path, File: s.Path, Fixed: []skillmd.Diagnostic{}, Left: []skillmd.Diagnostic{}}
 	dir, info, wrong := find(s, os.Lstat, nothing, noFolder)
 	if wrong == nil {
-		wrong = f.at(dir, info, write)
+		wrong = f.at(base, dir, info, write)
 	}
 	if wrong != nil {
 		f.OK, f.Written, f.Missing = false, false, wrong.Code == CodePathMissing
@@ -53,13 +53,16 @@ func Fix(base, path string, write bool) Fixed {
 }
 
 // at repairs the skill in a folder, and returns what keeps it from that.
-func (f *Fixed) at(dir string, info fs.FileInfo, write bool) *skillmd.Diagnostic {
+func (f *Fixed) at(base, dir string, info fs.FileInfo, write bool) *skillmd.Diagnostic {
 	fail := func(code, detail string) *skillmd.Diagnostic {
 		d := fault(code, detail)
 		return &d
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
+	root, err := enter(base, dir)
+	switch {
+	case errors.Is(err, rootfile.ErrLink):
+		return fail(codeLink, "a folder of the path is a link; specify the folder it leads to")
+	case err != nil:
 		return unread(err)
 	}
 	defer root.Close()
@@ -97,6 +100,24 @@ func (f *Fixed) at(dir string, info fs.FileInfo, write bool) *skillmd.Diagnostic
 	}
 	f.Written = true
 	return nil
+}
+
+// enter opens a folder. It follows no link below base: there a repository may have it.
+func enter(base, dir string) (*os.Root, error) {
+	base, err := filepath.Abs(base)
+	if err != nil {
+		return nil, err
+	}
+	rel, err := filepath.Rel(base, dir)
+	if err != nil || !filepath.IsLocal(rel) {
+		return os.OpenRoot(dir)
+	}
+	root, err := os.OpenRoot(base)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return rootfile.EnterPath(root, filepath.ToSlash(rel), nil)
 }
 
 // repair returns the repaired text, and notes what is repaired and what is left.
