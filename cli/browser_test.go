@@ -225,11 +225,12 @@ func TestSubagentFillsAFormInTheLentBrowser(t *testing.T) {
 			want := 1
 			if profile == "cf-harness" { // the endpoint is in the refusal of the first call
 				calls = append(calls, call("form-automation.sh", append([]string{"--cdp", `{{ match "pass --cdp (http://[^ ]+)" (result "run_skill_script" 1) }}`}, args...)...))
-				flags, want = []string{"--profile", profile, "--skills-root", "skills", "--allow-skill-script", "agent-browser:scripts/form-automation.sh"}, 2
+				flags, want = []string{"--profile", profile, "--skills-root", "skills", "--subagent-profiles", "profiles", "--allow-skill-script", "project:agent-browser:scripts/form-automation.sh"}, 2
 			}
 			e := newErrand(t, hand, "", calls...)
-			for p, text := range own {
-				if profile == "cf-harness" {
+			if profile == "cf-harness" { // a project's skill runs on the host only by its ID
+				e.put("profiles/browser.yaml", "name: browser\ndescription: Works with a page.\nskills: [agent-browser]\nscripts: [project:agent-browser:scripts/form-automation.sh]\ntools: [run_skill_script]\ntarget: host\nbrowser: true\n")
+				for p, text := range own {
 					e.put("ws/skills/"+p, text)
 				}
 			}

@@ -31,7 +31,7 @@ func newSignIn(t *testing.T, s *shop, grants string) (k *kin, results *[]string)
 		"conf/config.yaml": fmt.Sprintf("browser:\n  path: [%s]\n  endpoint: %s\n  origin: %s\n  until: 10m\n%s", pagehand(t), testenv.Chromium(t), s.URL, grants) +
 			"secrets:\n  - {skill: project:agent-browser, name: LOGIN_USER, file: user}\n  - {skill: project:agent-browser, name: LOGIN_PASSWORD, file: password}\nsubagents: {allow: [browser]}\n",
 		"conf/subagents/browser.yaml": "name: browser\ndescription: Works with a page, and signs in.\nskills: [agent-browser]\ntools: [run_skill_script]\ntarget: host\nbrowser: true\n" +
-			"scripts: [agent-browser:scripts/authenticated-session.sh, agent-browser:scripts/peek.sh]\n",
+			"scripts: [project:agent-browser:scripts/authenticated-session.sh, project:agent-browser:scripts/peek.sh]\n",
 		"skills/agent-browser/scripts/peek.sh": peek,
 	}
 	for p, text := range ownBrowserSkill(t) {
@@ -56,7 +56,7 @@ func newSignIn(t *testing.T, s *shop, grants string) (k *kin, results *[]string)
 		*results = append(*results, r.LastResults()...)
 		return modeltest.Turn{Text: "Tried. " + strings.Join(*results, " ")}
 	}
-	k.run("--skills-root", "skills", "--allow-skill-script", "agent-browser:scripts/authenticated-session.sh", "--allow-skill-script", "agent-browser:scripts/peek.sh")
+	k.run("--skills-root", "skills", "--allow-skill-script", "project:agent-browser:scripts/authenticated-session.sh", "--allow-skill-script", "project:agent-browser:scripts/peek.sh")
 	return k, results
 }
 
@@ -68,7 +68,7 @@ func TestSubagentSignsInWhereTheConfigurationGrantsIt(t *testing.T) {
 	t.Parallel()
 	other := newShop(t)
 	grant := func(script, origin string) string {
-		return "    - {script: 'agent-browser:scripts/" + script + "', origin: '" + origin + "'}\n"
+		return "    - {script: 'project:agent-browser:scripts/" + script + "', origin: '" + origin + "'}\n"
 	}
 	const login, here = "authenticated-session.sh", "https://here" // replaced by the shop of the case
 	for name, c := range map[string]struct {

@@ -270,7 +270,7 @@ func TestSubagent_RunsScriptsOnTheHostByItsProfile(t *testing.T) {
 	needLinux(t)
 	files := named("open")
 	files["skills/open/scripts/a.sh"] = "#!/bin/bash\necho ran\n"
-	files["subs/runner.yaml"] = "name: runner\ndescription: Runs it.\nskills: [open]\nscripts: [\"open:scripts/a.sh\"]\ntools: [run_skill_script]\ntarget: host\n"
+	files["subs/runner.yaml"] = "name: runner\ndescription: Runs it.\nskills: [open]\nscripts: [\"project:open:scripts/a.sh\"]\ntools: [run_skill_script]\ntarget: host\n"
 	k := newKin(t, files)
 	call := modeltest.Call{Tool: "run_skill_script", Args: `{"skill":"open","path":"scripts/a.sh"}`}
 	k.parent = once(call, delegate(`{"profile":"runner","task":"Run it."}`))
@@ -281,7 +281,7 @@ func TestSubagent_RunsScriptsOnTheHostByItsProfile(t *testing.T) {
 		return modeltest.Turn{Text: "Done."}
 	}
 	k.run("--skills-root", "skills", "--skill", "open", "--subagent-profiles", "subs", "--allow-subagent-profile", "runner", "--allow-tool", "default", "--allow-tool", "run_skill_script",
-		"--allow-skill-script", "open:scripts/a.sh")
+		"--allow-skill-script", "project:open:scripts/a.sh")
 	for _, c := range []struct{ name, folder, want string }{{"the run's own", k.folder(), "executed sandbox"}, {"the subagent's", k.childFolder("t1.c1"), "executed host"}} {
 		var got []string
 		for _, s := range readArtifact[run.Scripts](t, c.folder, run.FileScripts).Executions {

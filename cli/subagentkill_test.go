@@ -128,11 +128,11 @@ func TestAScriptOfASubagentIsNotRunAgainAfterAKill(t *testing.T) {
 	for _, target := range []string{"host", "sandbox"} {
 		t.Run(target, func(t *testing.T) {
 			t.Parallel()
-			k := newStruck(t, "skills: [act]\nscripts: [\"act:scripts/act.sh\"]\ntools: [run_skill_script]\ntarget: "+target+"\n", modeltest.Call{Tool: "run_skill_script", Args: `{"skill":"act","path":"scripts/act.sh"}`})
+			k := newStruck(t, "skills: [act]\nscripts: [\"project:act:scripts/act.sh\"]\ntools: [run_skill_script]\ntarget: "+target+"\n", modeltest.Call{Tool: "run_skill_script", Args: `{"skill":"act","path":"scripts/act.sh"}`})
 			k.write(map[string]string{"skills/act/SKILL.md": "---\nname: act\ndescription: Acts. Use when acts are asked for.\n---\nRun scripts/act.sh.\n",
 				"skills/act/scripts/act.sh": "#!/bin/sh\n[ -e again ] || exec 3<hold\necho ran >acts\n[ -e again ] || cat <&3\n"})
 			hold := fifo(t, filepath.Join(k.dir, "hold"))
-			k.strike("ran", "--skills-root", "skills", "--allow-skill-script", "act:scripts/act.sh")
+			k.strike("ran", "--skills-root", "skills", "--allow-skill-script", "project:act:scripts/act.sh")
 			k.write(map[string]string{"again": ""})
 			must(t, hold.Close()) // what still runs ends
 			k.goesOn("ran", 0, "outcome_unknown")

@@ -50,10 +50,15 @@ func (e *Engine) planBrowser(l *Launch, f BrowserRequest, op config.Operator) er
 		return err
 	}
 	l.Browser = &lease
-	for i := range l.Roots {
-		l.Roots[i].Yields = false // the skill that works in the browser keeps its name
-	}
+	l.keepNames() // the skill that works in the browser keeps its own
 	return nil
+}
+
+// keepNames makes every root keep the names of its skills, also of those that models do not see.
+func (l *Launch) keepNames() {
+	for i := range l.Roots {
+		l.Roots[i].Yields = false
+	}
 }
 
 // until returns when a browser session ends.

@@ -27,12 +27,7 @@ func (c *children) prepare(ctx context.Context, ch subagent.Child) (*Run, error)
 	subs.At++
 	l.Subagents, l.MCP, l.resumed, l.browserRenewed = &subs, nil, false, false
 	l.Tools, l.Named = childTools(p, parent.launch.Tools, subs.At < subs.Depth), nil
-	l.Skills, l.Scripts, l.Approved = ch.Manifest.Skills, slices.Clone(p.Scripts), nil
-	for _, a := range parent.launch.Approved {
-		if slices.Contains(p.Scripts, a.Entry) {
-			l.Approved = append(l.Approved, a) // named by both, as it is
-		}
-	}
+	l.Skills, l.Scripts = ch.Manifest.Skills, slices.Clone(p.Scripts) // only these run, so approvals of others allow nothing
 	l.Prompt, l.PromptRole, l.Phase, l.Later, l.Park = ch.Task, policy.Context, "", nil, true
 	l.Spec = agent.Spec{Mode: parent.launch.Spec.Mode, MaxTurns: p.MaxTurns, MaxTokens: tokens, Output: ch.Output, Price: parent.launch.Spec.Price}
 	k := &Run{e: parent.e, op: parent.op, settings: parent.settings, origins: parent.origins, snapshot: parent.session.Snapshot(), model: parent.model, custom: Custom{Mounts: parent.custom.Mounts, Sandbox: parent.custom.Sandbox}, view: parent.view, family: parent.family,
@@ -179,7 +174,7 @@ func (r *Run) trust(ctx context.Context) error {
 		if t := sk.Tier.Or(); t != policy.Builtin && t != policy.Org && (t != policy.User || r.launch.Child.Manifest.Target == subagent.TargetHost) {
 			continue
 		}
-		if err := r.approve(ctx, []string{e}); err != nil && metier.CodeOf(err) != "script_not_indexed" {
+		if err := r.approve(ctx, []string{e}, false); err != nil && metier.CodeOf(err) != "script_not_indexed" {
 			return err
 		}
 	}

@@ -78,8 +78,12 @@ func (r *Run) scriptIn(ctx context.Context, ref record.Ref) string {
 	if err != nil {
 		return ""
 	}
-	if _, _, err := r.scriptOf(ctx, entries[0]); err != nil {
+	sk, file, err := r.scriptOf(ctx, entries[0])
+	switch {
+	case err != nil:
 		return ""
+	case r.needsID(sk):
+		return ownEntry(sk, file)
 	}
 	return entries[0]
 }

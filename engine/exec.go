@@ -31,6 +31,7 @@ func (e *Engine) Exec(ctx context.Context, q Request, call exectool.Script, time
 	if p.settings.NoScripts() {
 		return o, metier.Fieldf(metier.Invalid, "Request.Profile", "scripts_off", "choose another profile with Request.Profile", "this profile does not run scripts of skills")
 	}
+	p.one = true
 	r, err := e.prepare(ctx, p, h)
 	if err != nil {
 		return o, err

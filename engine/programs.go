@@ -20,6 +20,7 @@ import (
 	"metier/sandbox/native"
 	"metier/sandbox/unconfined"
 	"metier/settings"
+	"metier/skillroots"
 )
 
 // The sandboxes by name. The last one does not isolate, so a caller must request it explicitly.
@@ -112,24 +113,51 @@ func cutEntry(entry string) (skill, file string, ok bool) {
 }
 
 // approve binds the scripts named by the operator to the current skills: naming a script approves
-// the skill's tree.
-func (r *Run) approve(ctx context.Context, entries []string) error {
+// the skill's tree. A skill of a project or a third party must be named by its ID, unless the
+// operator named its root, or names only this script (one).
+func (r *Run) approve(ctx context.Context, entries []string, one bool) error {
 	for _, e := range entries {
 		sk, file, err := r.scriptOf(ctx, e)
 		if err != nil {
 			return err
 		}
-		name := strings.TrimSuffix(e, ":"+file)
-		for _, other := range r.snapshot.Entries(name) {
-			if name != sk.ID.String() && other.State == metier.Shadowed && other.Tier != sk.Tier {
-				r.note("script_by_name", "%s allows a script of %s (%s), which hides %s (%s)", e, sk.ID, sk.Tier.Or(), other.ID, other.Tier.Or())
-			}
-		}
 		a := policy.ApprovedScript{Entry: sk.Name + ":" + file, Tree: string(sk.Tree)}
+		switch name := strings.TrimSuffix(e, ":"+file); {
+		case name == sk.ID.String():
+			a.Entry = ownEntry(sk, file)
+		case r.needsID(sk) && !one:
+			r.note("script_by_name", "%s allows a script of %s (%s), but does not approve it, because the skill's author chose the name; to approve it, use %s", e, sk.ID, sk.Tier.Or(), ownEntry(sk, file))
+			continue
+		default:
+			r.noteHiding(e, name, sk)
+		}
 		r.launch.Approved = append(r.launch.Approved, a)
 		r.launch.Scripts = distinct.Of(append(r.launch.Scripts, a.Entry)) // a flag may give the ID
 	}
 	return nil
+}
+
+// needsID reports whether only the ID of a skill approves its scripts: nothing that the operator
+// named leads to the skill, and its author chose the name.
+func (r *Run) needsID(sk metier.Skill) bool {
+	return !sk.Tier.ByName() && slices.ContainsFunc(r.launch.Roots, func(root skillroots.Root) bool { return root.Label == sk.ID.Source && !root.Named })
+}
+
+// ownEntry is the entry that approves a script of a skill wherever it may run.
+func ownEntry(sk metier.Skill, file string) string {
+	if sk.Tier.ByName() {
+		return sk.Name + ":" + file
+	}
+	return sk.ID.String() + ":" + file
+}
+
+// noteHiding reports skills of other tiers that have the name by which an entry allows a script.
+func (r *Run) noteHiding(entry, name string, sk metier.Skill) {
+	for _, other := range r.snapshot.Entries(name) {
+		if other.State == metier.Shadowed && other.Tier != sk.Tier {
+			r.note("script_by_name", "%s allows a script of %s (%s), which hides %s (%s)", entry, sk.ID, sk.Tier.Or(), other.ID, other.Tier.Or())
+		}
+	}
 }
 
 // planPrograms sets the programs of a launch, including those of policy files, and returns the

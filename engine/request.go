@@ -93,6 +93,7 @@ type Plan struct {
 	surface  string
 	custom   Custom
 	skills   *Skills // nil: they are listed when a run starts
+	one      bool    // the request runs one script, which it names
 }
 
 // Phase returns the name of the phase, or "".

@@ -121,7 +121,7 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 		return nil, err
 	}
 	if !l.resumed {
-		if err := r.approve(ctx, l.Named); err != nil {
+		if err := r.approve(ctx, l.Named, p.one); err != nil {
 			return nil, ofField(err, "Request.Scripts", true)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"metier"
 	"metier/config"
 	"metier/model/provider"
-	"metier/policy"
 	"metier/record"
 	"metier/run"
 )
@@ -27,9 +26,9 @@ func (e *Engine) scriptSecrets(list []config.Secret) func(context.Context, metie
 					continue
 				}
 				// The author of a repository chooses the names of its skills.
-				if tier := sk.Tier.Or(); tier == policy.Project || tier == policy.ThirdParty {
+				if !sk.Tier.ByName() {
 					return nil, fmt.Errorf("the secret %s is declared for the skill %s by its name, which does not cover %s, a skill of tier %s; specify its ID in the configuration if that skill needs the secret",
-						c.Name, c.Skill, sk.ID, tier)
+						c.Name, c.Skill, sk.ID, sk.Tier.Or())
 				}
 			}
 			v, err := c.Value(e.Env)

@@ -128,6 +128,9 @@ func (e *Engine) planSubagents(l *Launch, q Request, op config.Operator) error {
 			return err
 		}
 		s.Profiles = append(s.Profiles, p)
+		if len(p.Skills)+len(p.Scripts) > 0 {
+			l.keepNames() // a profile grants something to the skills it names
+		}
 	}
 	l.Subagents = s
 	for _, t := range []string{settings.ToolDelegateTask, settings.ToolDescribeHandle} {

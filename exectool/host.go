@@ -25,7 +25,8 @@ import (
 // none. All other scripts stay in the sandbox.
 //
 // A name alone is not enough to run code on the host. Unless the script's skill is built in or
-// comes from the organization, it must also be in Approved, with exactly the tree that runs.
+// comes from the organization, it must also be in Approved, with exactly the tree that runs. For a
+// skill of a project or a third party, an entry with the skill's name counts nowhere.
 type Host struct {
 	Scripts  []string // SKILL:scripts/PATH, SKILL a name or an ID
 	Approved []policy.ApprovedScript
@@ -61,12 +62,21 @@ const (
 	cdpFlag = "--cdp"
 )
 
-// listed reports whether a list contains a script of a skill.
+// listed reports whether a list names a script of a skill, by name or ID.
 func listed(list []string, sk metier.Skill, file string) bool {
 	return slices.Contains(list, sk.Name+":"+file) || slices.Contains(list, sk.ID.String()+":"+file)
 }
 
-// on reports whether a script runs on the host.
+// covering returns the entries that give something to a script of a skill.
+func covering(sk metier.Skill, file string) []string {
+	id := sk.ID.String() + ":" + file
+	if sk.Tier.ByName() {
+		return []string{sk.Name + ":" + file, id}
+	}
+	return []string{id}
+}
+
+// on reports whether the profile names a script, which then does not run in the sandbox.
 func (h *Host) on(sk metier.Skill, file string) bool { return h != nil && listed(h.Scripts, sk, file) }
 
 // trusted reports whether a skill's scripts may run on the host in their current state.
@@ -74,9 +84,11 @@ func (h *Host) trusted(sk metier.Skill, file string) bool {
 	if t := sk.Tier.Or(); t == policy.Builtin || t == policy.Org {
 		return true
 	}
-	return slices.ContainsFunc(h.Approved, func(a policy.ApprovedScript) bool {
-		return a.Covers(string(sk.Tree), sandbox.L0.String()) && listed([]string{a.Entry}, sk, file)
-	})
+	cover := covering(sk, file)
+	return slices.ContainsFunc(h.Scripts, func(e string) bool { return slices.Contains(cover, e) }) &&
+		slices.ContainsFunc(h.Approved, func(a policy.ApprovedScript) bool {
+			return a.Covers(string(sk.Tree), sandbox.L0.String()) && slices.Contains(cover, a.Entry)
+		})
 }
 
 // box returns the sandbox in which a script runs.
@@ -92,16 +104,31 @@ func (r *runner) hostRules(p *prepared, fail refusal) error {
 	deny := func(hint, format string, a ...any) error {
 		return fail(metier.Denied, "permission_denied", fmt.Sprintf(format, a...), hint)
 	}
-	if !r.Host.trusted(p.skill, p.script.Path) {
-		return deny("the operator can approve the script "+termtext.Word(p.entry()), "scripts of the tier %s run on the host only where the operator approved the skill's files as they are", p.skill.Tier.Or())
+	if r.Host.Leased {
+		if err := r.liveBrowser(deny); err != nil {
+			return err
+		}
 	}
-	if err := r.hostCwd(p, deny); err != nil {
+	if err := r.trustedFiles(p, deny); err != nil {
 		return err
 	}
-	if !r.Host.Leased {
-		return nil
+	if err := r.hostCwd(p, deny); err != nil || !r.Host.Leased {
+		return err
 	}
 	return r.leaseRules(p, deny)
+}
+
+// trustedFiles requires that the operator trusts a script's files as they are.
+func (r *runner) trustedFiles(p *prepared, deny denial) error {
+	if r.Host.trusted(p.skill, p.script.Path) {
+		return nil
+	}
+	entry := covering(p.skill, p.script.Path)[0]
+	if entry == p.entry() {
+		return deny("the operator can approve the script "+termtext.Word(entry), "scripts of the tier %s run on the host only where the operator approved the skill's files as they are", p.skill.Tier.Or())
+	}
+	return deny("the operator can list the script in the profile and approve it as "+termtext.Word(entry),
+		"scripts of the tier %s run on the host only where the operator listed the script by its ID, and approved the skill's files as they are by that ID", p.skill.Tier.Or())
 }
 
 type denial func(hint, format string, a ...any) error
@@ -137,18 +164,25 @@ func (r *runner) hostCwd(p *prepared, deny denial) error {
 	return nil
 }
 
+// liveBrowser requires a browser session that can be used.
+func (r *runner) liveBrowser(deny denial) error {
+	if r.Host.Browser == nil {
+		return deny("the operator can share one with the run", "no browser is shared with this run")
+	}
+	if err := r.Host.Browser.Live(); err != nil {
+		return deny("continue without the browser; the operator can renew the session on resume", "the shared browser session cannot be used: %v", err)
+	}
+	return nil
+}
+
 // leaseRules restrict a script to its browser session.
 func (r *runner) leaseRules(p *prepared, deny denial) error {
 	b := r.Host.Browser
-	if b == nil {
-		return deny("the operator can share one with the run", "no browser is shared with this run")
-	}
-	if err := b.Live(); err != nil {
-		return deny("continue without the browser; the operator can renew the session on resume", "the shared browser session cannot be used: %v", err)
-	}
-	granted, ok := b.Granted(p.entry())
-	if !ok {
-		granted, ok = b.Granted(p.skill.ID.String() + ":" + p.script.Path)
+	granted, ok := "", false
+	for _, e := range covering(p.skill, p.script.Path) {
+		if !ok {
+			granted, ok = b.Granted(e)
+		}
 	}
 	switch {
 	case ok && granted != b.Origin():

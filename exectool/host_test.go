@@ -188,8 +188,17 @@ func TestNameOfASkillIsNotItsFiles(t *testing.T) {
 			"other scripts": func(tree string) []policy.ApprovedScript {
 				return []policy.ApprovedScript{{Entry: "demo:scripts/b.sh", Tree: tree}}
 			},
+			"by ID, listed by ID": func(tree string) []policy.ApprovedScript {
+				return []policy.ApprovedScript{{Entry: "r:demo:scripts/a.sh", Tree: tree}}
+			},
+			"by name, listed by ID": func(tree string) []policy.ApprovedScript {
+				return []policy.ApprovedScript{{Entry: "demo:scripts/a.sh", Tree: tree}}
+			},
 		} {
 			h := &exectool.Host{Scripts: []string{"demo:scripts/a.sh"}}
+			if strings.HasSuffix(name, "listed by ID") {
+				h.Scripts = []string{"r:demo:scripts/a.sh"}
+			}
 			w := newHosted(t, setup{tier: tier, grants: plain}, h, files)
 			sk, err := w.s.Snapshot().Find("demo")
 			if err != nil {
@@ -199,10 +208,14 @@ func TestNameOfASkillIsNotItsFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.Approved = approve(string(sk.Tree))
-			if ok := tier == policy.Builtin || tier == policy.Org || slices.Contains([]string{"this tree", "by ID", "for the host"}, name); ok {
+			hint, approved := "the operator can approve the script demo:scripts/a.sh", []string{"this tree", "by ID", "for the host", "by ID, listed by ID", "by name, listed by ID"}
+			if tier == policy.Project || tier == policy.ThirdParty { // their names prove nothing
+				hint, approved = "the operator can list the script in the profile and approve it as r:demo:scripts/a.sh", []string{"by ID, listed by ID"}
+			}
+			if tier == policy.Builtin || tier == policy.Org || slices.Contains(approved, name) {
 				w.ran("scripts/a.sh")
 			} else {
-				w.denies("permission_denied", "the operator can approve the script demo:scripts/a.sh", w.run("scripts/a.sh"))
+				w.denies("permission_denied", hint, w.run("scripts/a.sh"))
 			}
 		}
 	}

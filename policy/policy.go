@@ -36,6 +36,11 @@ func (t Tier) Or() Tier {
 	return ThirdParty
 }
 
+// ByName reports whether the operator can mean a skill of this tier by its name where an entry gives
+// it something. Skills of a project or a third party choose their names themselves, so they need
+// their IDs.
+func (t Tier) ByName() bool { return t.Or() != Project && t.Or() != ThirdParty }
+
 // SourceType returns the tier for formats with four tiers: builtin, org, user, and
 // third_party. A project counts as user.
 func (t Tier) SourceType() Tier {

@@ -25,7 +25,7 @@ func (u Rule) applies(r Request, inherited []Subject) bool {
 			name, match := s.Name, MatchSkill
 			if u.Effect == RuleAllow {
 				match = Listed
-				if t := s.Tier.Or(); t == Project || t == ThirdParty {
+				if !s.Tier.ByName() {
 					name = ""
 				}
 			}

@@ -38,7 +38,7 @@ var runs = []Code{
 	{"no_hosts", "", "A tool or a subagent needs network access, but no host is granted.", "Allow hosts."},
 	{"no_browser", "", "A subagent can use a browser, but no browser is shared.", "Share a browser."},
 	{"repositories_unsearched", "", "Git repositories in the workspace may be unprotected, because it has too many folders to search, a folder that cannot be listed, or a git configuration that cannot be read.", "Raise max_dirs, make the folder readable, or use a smaller workspace."},
-	{"script_by_name", "", "A script was allowed by a name that two skills share.", "Use the ID of the skill that you mean."},
+	{"script_by_name", "", "A script was allowed by a name that two skills share, or whose skill belongs to the project or a third party and is therefore not approved by name.", "Use the ID of the skill that you mean."},
 	{"catalog_shortened", "", "The catalog exceeds its budget, so descriptions were shortened or skills were left out.", "Raise catalog_budget."},
 	{"instructions_unreadable", "", "The workspace's AGENTS.md could not be read, so the model does not see it.", "Check the file."},
 	{"model_substituted", "", "The run uses a different model than the one requested.", "Read the message."},
