@@ -14,8 +14,8 @@ var errOutput = errors.New("standard output of this command goes to this file")
 
 // checkOutput fails if a file that the user named for output cannot be written. It leaves no files
 // behind.
-func (a *app) checkOutput(file string) error {
-	if err := a.engine().CheckOutput(file); err != nil {
+func (a *app) checkOutput(file string, workspaces ...string) error {
+	if err := a.engine().CheckOutput(file, workspaces...); err != nil {
 		return err
 	}
 	real, mode, err := atomicfile.Target(a.env.Path(file))

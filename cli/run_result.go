@@ -114,7 +114,11 @@ func (a *app) checkResult(file string, requests ...fileRequest) error {
 		return nil
 	}
 	out, err := os.Stat(a.env.Path(file))
+	var workspaces []string
 	for _, q := range requests {
+		if dir, err := a.engine().WorkspaceDir(q.Workspace); err == nil {
+			workspaces = append(workspaces, dir)
+		}
 		for _, in := range slices.Concat(q.Sources, q.Policies, q.Servers, []string{provider.ScriptOf(q.Model)}) {
 			read, missing := os.Stat(a.env.Path(in))
 			if in != "" && err == nil && missing == nil && out.Mode().IsRegular() && os.SameFile(out, read) {
@@ -122,7 +126,7 @@ func (a *app) checkResult(file string, requests ...fileRequest) error {
 			}
 		}
 	}
-	if err := a.checkOutput(file); err != nil {
+	if err := a.checkOutput(file, workspaces...); err != nil {
 		return resultFault(a.env.Path(file), err)
 	}
 	return nil

@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 
 	"metier"
 	"metier/filetool"
-	"metier/internal/atomicfile"
 	"metier/internal/confine"
 	"metier/internal/namedfile"
 	"metier/skillroots"
@@ -120,38 +118,8 @@ func (e *Engine) linkedIn(p string, workspaces ...string) (dir, real string) {
 	return "", real
 }
 
-// WriteOutput writes data to a file that the user named. It fails for a symbolic link in one of the
-// workspaces, or in another one in which metier has run, because a program may have created it. A link
-// to a character device is followed.
-func (e *Engine) WriteOutput(file string, data []byte, perm fs.FileMode, workspaces ...string) error {
-	if err := e.CheckOutput(file); err != nil {
-		return err
-	}
-	file = e.Env.Path(file)
-	leads, mode, err := atomicfile.Target(file)
-	if err != nil {
-		return err
-	}
-	if mode&fs.ModeCharDevice != 0 { // such as /dev/null
-		return atomicfile.Put(file, data, perm)
-	}
-	dir, real := e.linkedIn(file, workspaces...)
-	if dir != "" {
-		return fmt.Errorf("a symbolic link in the workspace %s leads to %s", dir, leads)
-	}
-	if real == "" {
-		return atomicfile.Put(file, data, perm)
-	}
-	root, err := confine.OpenRoot(filepath.Dir(real)) // a program may replace a folder by a link now
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return atomicfile.PutIn(root, filepath.Base(real), data, perm)
-}
-
 // ReadInput reads a file of at most most bytes that the user named and that a model will see. It fails
-// for the links for which WriteOutput fails.
+// for the links for which CheckOutput fails.
 func (e *Engine) ReadInput(file string, most int64, workspace string) ([]byte, error) {
 	file = e.Env.Path(file)
 	dir, real := e.linkedIn(file, confine.RealPathOfExisting(e.Env.Path(cmp.Or(workspace, e.Env.Dir))))
