@@ -67,7 +67,7 @@ func (a *app) revoke(ctx context.Context, what []string) error {
 	for _, p := range gone {
 		fmt.Fprintf(a.Out, "%s %s is no longer approved\n", oneLine(p.Covers["skill"]), oneLine(p.Covers["script"]))
 		if p.Run != "" {
-			fmt.Fprintf(a.Out, "  it still applies in run %s, where it was given\n", oneLine(p.Run))
+			fmt.Fprintf(a.Out, "  if run %s continues, it still applies there\n", oneLine(p.Run))
 		}
 	}
 	return nil

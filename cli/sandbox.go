@@ -74,16 +74,16 @@ func (a *app) sandboxProbe(ctx context.Context) error {
 
 func probeText(w io.Writer, list []sandbox.Report, def string) {
 	for _, p := range list {
-		state := "cannot run here"
+		state, lacks := "cannot run here", "missing"
 		if p.Available {
-			state = p.Level.String()
+			state, lacks = p.Level.String(), "not provided:"
 		}
 		if p.Backend == def {
 			state += ", the default"
 		}
 		fmt.Fprintf(w, "%s: %s\n", p.Backend, state)
 		for _, m := range p.Missing {
-			fmt.Fprintf(w, "  missing %s: %s\n", m.Primitive, termtext.Line(m.Detail))
+			fmt.Fprintf(w, "  %s %s: %s\n", lacks, m.Primitive, termtext.Line(m.Detail))
 			if m.Fix != "" {
 				fmt.Fprintf(w, "    %s\n", termtext.Line(m.Fix))
 			}
