@@ -205,6 +205,8 @@ func (a *app) statusError(r result) error {
 	switch {
 	case r.Reason != "":
 		err = fmt.Errorf("%w: %s", err, strings.Replace(r.Reason, r.Code+": ", "", 1)) // the code follows
+	case r.Code == "token_budget" && r.maxTokens > 0:
+		err = fmt.Errorf("%w: it used %s of %s tokens", err, plural.Thousands(r.Tokens), plural.Thousands(r.maxTokens))
 	case r.Code != "" && r.Status != "parked":
 		err = fmt.Errorf("%w (%s)", err, r.Code)
 	}

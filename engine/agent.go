@@ -146,8 +146,10 @@ func (a *Agent) Ask(ctx context.Context, prompt string) (string, error) {
 	if o.Status == agentDone {
 		return o.Answer, nil
 	}
-	kind := metier.Unavailable
+	kind, how := metier.Unavailable, "is "+o.Status
 	switch o.Status {
+	case "failed":
+		how = o.Status
 	case "denied":
 		kind = metier.Denied
 	case "parked":
@@ -162,7 +164,7 @@ func (a *Agent) Ask(ctx context.Context, prompt string) (string, error) {
 		kind = metier.LimitReached
 	}
 	known, _ := errorcodes.Of(o.Code)
-	return "", &metier.Error{Op: "ask", Kind: kind, Code: cmp.Or(o.Code, "run_"+o.Status), Hint: known.Fix, Err: fmt.Errorf("run %s %s: %w", o.Run, cmp.Or(map[string]string{"failed": "failed"}[o.Status], "is "+o.Status), errors.New(cmp.Or(o.Reason, o.Code, "no reason is known")))}
+	return "", &metier.Error{Op: "ask", Kind: kind, Code: cmp.Or(o.Code, "run_"+o.Status), Hint: known.Fix, Err: fmt.Errorf("run %s %s: %w", o.Run, how, errors.New(cmp.Or(o.Reason, o.Code, "no reason is known")))}
 }
 
 const agentDone = "done"

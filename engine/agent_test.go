@@ -204,6 +204,9 @@ func TestAgent_AskReturnsTheReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = a.Ask(t.Context(), "List the files.")
+	if err == nil || !strings.Contains(err.Error(), " failed: turn_limit") {
+		t.Errorf("the error is %v", err)
+	}
 	if diff := cmp.Diff("turn_limit", metier.CodeOf(err)); diff != "" {
 		t.Errorf("%v; code (-want +got):\n%s", err, diff)
 	}
