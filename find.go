@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"metier/internal/nearest"
 	"metier/internal/slug"
 	"metier/internal/termtext"
 	"metier/policy"
@@ -40,7 +41,7 @@ func (n *Snapshot) Find(name string) (Skill, error) {
 		}
 	}
 	return Skill{}, &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_not_found",
-		Hint: n.available(), Err: errors.New("no skill has this name")}
+		Hint: n.available(name), Err: errors.New("no skill has this name")}
 }
 
 // anothers reports whether a name is the ID of a skill that cannot be used, or one
@@ -63,19 +64,19 @@ func reserved(label string) bool {
 	return base == "home" || base == "harness" || base == "mcp"
 }
 
-// available lists names for an error, at most twenty.
-func (n *Snapshot) available() string {
+// available lists names for an error, at most twenty, and those nearest to a misspelled one.
+func (n *Snapshot) available(name string) string {
 	var names []string
-	total := 0
 	for i := range n.skills {
-		if !n.skills[i].usable() {
-			continue
-		}
-		if total++; total <= mostListed {
+		if n.skills[i].usable() {
 			names = append(names, termtext.Line(n.skills[i].Name))
 		}
 	}
-	return listed(names, total)
+	text := listed(names[:min(len(names), mostListed)], len(names))
+	if near := nearest.Names(name, names); len(near) > 0 {
+		text = "did you mean " + strings.Join(near[:min(len(near), 3)], " or ") + "? " + text
+	}
+	return text
 }
 
 // mostListed is how many names an error gives.

@@ -252,7 +252,7 @@ func (t loadTool) Invoke(ctx context.Context, x *ToolContext) (Result, error) {
 func (s *Session) unknown(x *ToolContext, name string) error {
 	e := &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_not_found", Err: errors.New("no skill has this name")}
 	if l := s.listing(); x.call.Actor != policy.ByModel {
-		e.Hint = s.Snapshot().available()
+		e.Hint = s.Snapshot().available(name)
 	} else if l.shown() {
 		e.Hint = listed(l.names, len(l.names)+l.Omitted)
 		if l.Search != "" && l.partial() {
