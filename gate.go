@@ -258,7 +258,7 @@ func (s *Session) readable(ctx context.Context, c Call, sk Skill) bool {
 // decide checks the call against the newest state and, if it may act, claims it. A refusal and a
 // question are recorded the same way.
 func (s *Session) decide(ctx context.Context, c Call, f Facts, why string) (claim, error) {
-	args, err := s.cfg.Blobs.Put(ctx, "application/json", s.kept(c.Args, f))
+	args, err := s.tally.each(ctx, "application/json", s.kept(c.Args, f))
 	if err != nil {
 		return claim{}, s.fault("call", err)
 	}

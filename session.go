@@ -383,7 +383,7 @@ func (s *Session) Refresh(ctx context.Context) error {
 func (s *Session) Snapshot() *Snapshot { return s.snap.Load() }
 
 // Recorded returns the approximate number of bytes that this session added to its record: entries,
-// and content that it had not added before.
+// the arguments of each call, and other content that it had not added before.
 func (s *Session) Recorded() int64 { return s.tally.bytes.Load() }
 
 // Close makes the log durable. Do not use the session afterwards.

@@ -1,6 +1,9 @@
 package cli_test
 
 import (
+	"archive/zip"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,8 +40,31 @@ func TestMCP_EndsSessionWhenItsRecordIsFull(t *testing.T) {
 		t.Errorf("records %q: %q", ids, states)
 	}
 	for _, id := range ids {
-		if exit, out := p.metier("audit", "verify", id); exit != 0 {
+		if exit, out := p.metier("audit", "verify", id); exit != 0 || strings.Contains(out, "artifact_missing") {
 			t.Errorf("%s: exit %d: %s", id, exit, out)
 		}
+		// The only artifact is run-state.json. Commands take the others from the log.
+		written, err := filepath.Glob(filepath.Join(p.dir, ".metier/runs", id, "*.json"))
+		if err != nil || len(written) != 1 || filepath.Base(written[0]) != "run-state.json" {
+			t.Errorf("%s: %q, %v", id, written, err)
+		}
+		if exit, out := p.metier("runs", "show", id); exit != 0 || !strings.Contains(out, "ended") {
+			t.Errorf("%s: exit %d: %s", id, exit, out)
+		}
+		if _, out := p.metier("run", "--resume", id); !strings.Contains(out, "[run_no_agent]") {
+			t.Errorf("%s: %s", id, out)
+		}
+		archive := filepath.Join(t.TempDir(), "record.zip")
+		if exit, out := p.metier("runs", "export", id, "-o", archive); exit != 0 {
+			t.Errorf("%s: exit %d: %s", id, exit, out)
+		}
+		z, err := zip.OpenReader(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := slices.IndexFunc(z.File, func(f *zip.File) bool { return f.Name == id+"/skill-registry.json" }); n < 0 {
+			t.Errorf("%s: the archive has no artifacts", id)
+		}
+		_ = z.Close()
 	}
 }

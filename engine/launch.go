@@ -200,9 +200,10 @@ func (e *Engine) closed(l Launch, secrets []config.Secret) (out []string) {
 	return out
 }
 
-// EndRecord records the end of a session that is not a run.
-func (e *Engine) EndRecord(ctx context.Context, log record.Log, session string) error {
-	en, err := event.New(event.SessionEnded{Session: session}, "ended", e.Principal(), e.Now())
+// EndRecord records the end of a session that is not a run. stateOnly is set if no artifact except
+// run-state.json will be written.
+func (e *Engine) EndRecord(ctx context.Context, log record.Log, session string, stateOnly bool) error {
+	en, err := event.New(event.SessionEnded{Session: session, StateOnly: stateOnly}, "ended", e.Principal(), e.Now())
 	if err != nil {
 		return err
 	}

@@ -81,6 +81,7 @@ type surface struct {
 	tools    []metier.Tool
 	snapshot func(context.Context) (*metier.Snapshot, error)
 	like     *metier.Session // of the same launch, or nil
+	brief    bool            // run-state.json is the only artifact
 }
 
 // prepare opens the workspace, skills and tools of a launch. It finds all configuration problems
@@ -348,7 +349,7 @@ func (r *Run) Close(ctx context.Context) error {
 	var errs []error
 	if r.session != nil {
 		if r.launch.Model == modelNone && r.folder != nil {
-			errs = append(errs, r.appendNotices(ctx), r.e.EndRecord(ctx, r.log, r.folder.ID()))
+			errs = append(errs, r.appendNotices(ctx), r.e.EndRecord(ctx, r.log, r.folder.ID(), r.surface.brief))
 		}
 		errs = append(errs, r.session.Close(ctx))
 	}
@@ -356,7 +357,11 @@ func (r *Run) Close(ctx context.Context) error {
 		r.unfollow()
 	}
 	if r.folder != nil {
-		errs = append(errs, r.folder.Project(ctx), r.folder.Close())
+		write := r.folder.Project
+		if r.surface.brief {
+			write = r.folder.Checkpoint
+		}
+		errs = append(errs, write(ctx), r.folder.Close())
 		r.issued.close(r.folder)
 	}
 	return errors.Join(append(errs, r.letGo())...)

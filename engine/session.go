@@ -29,6 +29,7 @@ type SessionOptions struct {
 	Snapshot func(context.Context) (*metier.Snapshot, error) // the skills; nil: the skills of the run
 	Like     *metier.Session                                 // another session of the same run, or nil
 	Output   func(call, stream string, p []byte)             // receives what programs write
+	Brief    bool                                            // the only artifact of a record of its own is run-state.json
 }
 
 // Session opens a session with the skills, tools, and grants of the run. Call end to close it.
@@ -42,7 +43,7 @@ func (r *Run) Session(ctx context.Context, o SessionOptions) (s *metier.Session,
 		return nil, nil, err
 	}
 	k.hooks.Output = o.Output
-	k.surface = surface{o.Tools, o.Snapshot, o.Like}
+	k.surface = surface{o.Tools, o.Snapshot, o.Like, o.Brief}
 	if o.Log != nil {
 		err := k.openOn(ctx, o.ID, o.Log, o.Blobs)
 		return k.session, func() error { return nil }, err

@@ -19,7 +19,8 @@ type SessionOpened struct {
 // or a command ended. A record without it was interrupted, unless another process
 // still writes to it.
 type SessionEnded struct {
-	Session string `json:"session"`
+	Session   string `json:"session"`
+	StateOnly bool   `json:"stateOnly,omitempty"` // the folder has no artifact except run-state.json
 }
 
 // SkillsDiscovered lists the skills that were found. Registry is the blob of the

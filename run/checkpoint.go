@@ -1,7 +1,9 @@
 package run
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -62,7 +64,8 @@ type Restored struct {
 // state. A file of these that is missing or does not match the log is an error that names the file
 // (artifact_missing, artifact_altered). So is a required entry that this build does not understand
 // (record_newer). A file that matches an earlier part of the log is accepted, and the log takes
-// precedence. A run that crashed before it wrote artifacts has none to read, which is not an error.
+// precedence. A run that crashed before it wrote artifacts has none to read, and neither has a session
+// for which only run-state.json is written. That is not an error.
 func (f *Folder) Restore(ctx context.Context) (Restored, error) {
 	p, err := f.projector(ctx)
 	if err != nil {
@@ -75,7 +78,7 @@ func (f *Folder) Restore(ctx context.Context) (Restored, error) {
 		return Restored{}, err
 	}
 	r := Restored{State: p.state(), Registry: p.reg, Activations: Activations{typeActivations, 1, f.id, p.activations()}, Active: p.active()}
-	if p.reg.empty() && len(r.Activations.Activations) == 0 {
+	if p.reg.empty() && len(r.Activations.Activations) == 0 || p.h.stateOnly() {
 		return r, nil
 	}
 	if f.missing(FileState) { // it is printed last: the artifacts were never whole
@@ -133,7 +136,7 @@ func (f *Folder) Unaltered(ctx context.Context) error {
 		return err
 	}
 	j := f.judge(p.h)
-	want, err := j.at(ctx, j.h.head.Seq)
+	want, err := j.whole(ctx)
 	if err != nil {
 		return err
 	}
@@ -191,12 +194,13 @@ const (
 type judge struct {
 	f      *Folder
 	h      *history
-	state  uint64                       // the head the checkpoint names: the last Project, most likely
-	prints map[uint64]map[string]string // by number of entries, by name
+	state  uint64                                  // the head the checkpoint names: the last Project, most likely
+	now    map[string]artifact                     // of the whole log
+	prints map[uint64]map[string][sha256.Size]byte // of earlier parts: digests, by number of entries, by name
 }
 
 func (f *Folder) judge(h *history) *judge {
-	j := &judge{f: f, h: h, prints: map[uint64]map[string]string{}}
+	j := &judge{f: f, h: h, prints: map[uint64]map[string][sha256.Size]byte{}}
 	if s, err := f.checkpoint(); err == nil {
 		j.state = s.Head.Seq
 	}
@@ -210,10 +214,16 @@ func (j *judge) of(ctx context.Context, name string, data []byte) (string, error
 	try := func(seq uint64) (bool, error) {
 		at, err := j.at(ctx, seq)
 		got, ok := at[name]
-		return ok && got == string(data), err
+		return ok && got == sha256.Sum256(data), err
 	}
-	if same, err := try(j.h.head.Seq); err != nil || same {
-		return artifactEqual, err
+	whole, err := j.whole(ctx)
+	if err != nil {
+		return "", err
+	}
+	if a, ok := whole[name]; ok {
+		if b, err := a.data(); err != nil || bytes.Equal(b, data) {
+			return artifactEqual, err
+		}
 	}
 	var named struct {
 		Head record.Head `json:"head"`
@@ -251,25 +261,55 @@ func staleIf(same bool) string {
 	return artifactDiffers
 }
 
-// at returns the artifacts produced from the log's first seq entries.
-func (j *judge) at(ctx context.Context, seq uint64) (map[string]string, error) {
+// whole returns the artifacts produced from the whole log, by name.
+func (j *judge) whole(ctx context.Context) (map[string]artifact, error) {
+	if j.now != nil {
+		return j.now, nil
+	}
+	list, err := j.produced(ctx, j.h)
+	if err != nil {
+		return nil, err
+	}
+	j.now = make(map[string]artifact, len(list))
+	for _, a := range list {
+		j.now[a.name] = a
+	}
+	return j.now, nil
+}
+
+// at returns the digests of the artifacts produced from the log's first seq entries.
+func (j *judge) at(ctx context.Context, seq uint64) (map[string][sha256.Size]byte, error) {
 	if got, ok := j.prints[seq]; ok {
 		return got, nil
 	}
-	p, err := newProjector(ctx, j.h.upto(seq), j.f.blobs)
+	list, err := j.produced(ctx, j.h.upto(seq))
 	if err != nil {
 		return nil, err
 	}
-	list, err := p.all()
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[string]string, len(list))
+	out := make(map[string][sha256.Size]byte, len(list))
 	for _, a := range list {
-		out[a.name] = string(a.data)
+		b, err := a.data()
+		if err != nil {
+			return nil, err
+		}
+		out[a.name] = sha256.Sum256(b)
 	}
 	j.prints[seq] = out
 	return out, nil
+}
+
+func (j *judge) produced(ctx context.Context, h *history) ([]artifact, error) {
+	p, err := newProjector(ctx, h, j.f.blobs)
+	if err != nil {
+		return nil, err
+	}
+	return p.all()
+}
+
+// stateOnly reports whether run-state.json is the only artifact that was written.
+func (h *history) stateOnly() bool {
+	e, _, _ := last[event.SessionEnded](h)
+	return e.StateOnly
 }
 
 // upto returns the history of the first seq entries.

@@ -114,6 +114,9 @@ func (f *Folder) lastTime(ctx context.Context) (time.Time, error) {
 func (f *Folder) collect(ctx context.Context, rep VerifyReport, files map[string]func() ([]byte, error)) error {
 	give := func(b []byte) func() ([]byte, error) { return func() ([]byte, error) { return b, nil } }
 	list, err := f.artifacts(ctx)
+	if !rep.OK && err == nil {
+		err = printable(list)
+	}
 	switch {
 	case err == nil:
 		for _, dir := range []string{dirBlobs, dirChilds} {
@@ -122,7 +125,7 @@ func (f *Folder) collect(ctx context.Context, rep VerifyReport, files map[string
 			}
 		}
 		for _, a := range list {
-			files[a.name] = give(a.data)
+			files[a.name] = a.data
 		}
 	case rep.OK:
 		return err
@@ -155,6 +158,16 @@ func (f *Folder) artifacts(ctx context.Context) ([]artifact, error) {
 		return nil, err
 	}
 	return p.all()
+}
+
+// printable returns an error if an artifact cannot be printed.
+func printable(list []artifact) error {
+	for _, a := range list {
+		if _, err := a.data(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // collectDir adds the regular files below a folder. Leftovers of crashes and locks are not part of

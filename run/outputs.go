@@ -38,35 +38,54 @@ type Output struct {
 }
 
 // outputs returns one Output per call that returned, by file name.
-func (p *projector) outputs() map[string]Output {
-	reads, acts := map[string][]Read{}, map[string][]Activation{}
+func (p *projector) outputs() map[string]func() Output {
+	reads, acts, scripts := map[string][]Read{}, map[string][]Activation{}, map[string]Script{}
 	for _, r := range p.reads() {
 		reads[r.OutputID] = append(reads[r.OutputID], r)
 	}
 	for _, a := range p.activations() {
 		acts[a.OutputID] = append(acts[a.OutputID], a)
 	}
-	out, names := map[string]Output{}, p.outputNames()
+	for _, s := range p.scripts() {
+		scripts[s.OutputID] = s
+	}
+	out, names := map[string]func() Output{}, p.outputNames()
 	for _, f := range p.h.facts {
 		e, ok := f.event.(event.ToolResult)
 		if !ok {
 			continue
 		}
-		o := Output{Type: typePrefix + "tool-output", Version: 1, RunID: p.h.id, OutputID: e.ID, ToolID: e.Tool, Status: "ok", Code: e.Code,
-			Effect: string(p.started[e.ID].Effect), Decision: p.decided[e.ID].Code, ReturnedAt: stamp(f.At), CFCPromptRole: promptRole, Label: e.Label,
-			ActiveSkills: some(e.Active), ContentDigest: e.Content.Digest, DetailDigest: e.Detail.Digest, Reads: some(reads[e.ID]), Activations: some(acts[e.ID])}
-		if e.Code != "" {
-			o.Status = "error"
+		out[names[e.ID]] = func() Output {
+			o := p.output(f, e)
+			o.Reads, o.Activations = some(reads[e.ID]), some(acts[e.ID])
+			if s, is := scripts[e.ID]; is {
+				s.Program = p.withText(s.Program, p.executed[e.ID].Execution)
+				o.Script = &s
+			}
+			return o
 		}
-		if o.Effect == "" {
-			o.Effect = string(p.decided[e.ID].Effect)
-		}
-		args := p.argsOf(e.ID)
-		o.ArgsDigest, o.Args, o.Content, o.Detail = args.Digest, p.c.raw(args), p.c.raw(e.Content), p.c.raw(e.Detail)
-		p.ran(&o)
-		out[names[e.ID]] = o
 	}
 	return out
+}
+
+// output describes one call and its result.
+func (p *projector) output(f fact, e event.ToolResult) Output {
+	o := Output{Type: typePrefix + "tool-output", Version: 1, RunID: p.h.id, OutputID: e.ID, ToolID: e.Tool, Status: "ok", Code: e.Code,
+		Effect: string(p.started[e.ID].Effect), Decision: p.decided[e.ID].Code, ReturnedAt: stamp(f.At), CFCPromptRole: promptRole, Label: e.Label,
+		ActiveSkills: some(e.Active), ContentDigest: e.Content.Digest, DetailDigest: e.Detail.Digest}
+	if e.Code != "" {
+		o.Status = "error"
+	}
+	if o.Effect == "" {
+		o.Effect = string(p.decided[e.ID].Effect)
+	}
+	args := p.argsOf(e.ID)
+	o.ArgsDigest, o.Args, o.Content, o.Detail = args.Digest, p.c.raw(args), p.c.raw(e.Content), p.c.raw(e.Detail)
+	if c, is := p.commands()[e.ID]; is {
+		c.Program = p.withText(c.Program, p.executed[e.ID].Execution)
+		o.Command = &c
+	}
+	return o
 }
 
 // outputNames returns the names of the files in tool-outputs, by call.

@@ -52,10 +52,11 @@ type projector struct {
 	asked    map[string]event.CallRef // as the model asked for it
 	executed map[string]executed
 	readList []Read // what reads found, once it has
-	// scriptList caches the result of scripts.
-	scriptList []Script
-	found      []Problem // content that is not what the log says it is
-	noted      map[string]bool
+	// scriptList and commandList cache the results of scripts and commands.
+	scriptList  []Script
+	commandList map[string]Command
+	found       []Problem // content that is not what the log says it is
+	noted       map[string]bool
 }
 
 // executed is what the log records about the program of a call.
@@ -145,45 +146,49 @@ func badIndex(err error) error {
 		Hint: "do not rely on this record: the blob is complete but does not match its entry, so another program wrote it"}
 }
 
-// artifact is one file to write.
+// artifact is one file to write. It is printed when its data is needed, because all of them together
+// can repeat the content of the record many times.
 type artifact struct {
 	name string // slash path in the folder
-	data []byte
+	data func() ([]byte, error)
 }
 
 // all returns every artifact, with run-state.json last: when a reader sees a new run-state.json,
 // the others are new too.
 func (p *projector) all() (out []artifact, err error) {
-	add := func(name string, v any) {
-		b, err := printed(v)
-		p.c.fail(err)
-		out = append(out, artifact{name, b})
+	add := func(name string, v func() any) {
+		out = append(out, artifact{name, func() ([]byte, error) {
+			b, err := printed(v())
+			p.c.fail(err)
+			return b, p.c.err
+		}})
 	}
 	acts, reads, scripts := p.activations(), p.reads(), p.scripts()
+	_ = p.commands() // the report lists what is wrong with their content
 	if !p.reg.empty() || len(acts)+len(reads)+len(scripts) > 0 {
-		reg, err := p.printedRegistry()
-		p.c.fail(err)
-		out = append(out, artifact{FileRegistry, reg})
-		add(FileActivations, Activations{typeActivations, 1, p.h.id, acts})
-		add(FileReads, Reads{typePrefix + "skill-resource-reads", 1, p.h.id, reads})
-		add(FileScripts, Scripts{typePrefix + "skill-script-executions", 1, p.h.id, scripts})
+		out = append(out, artifact{FileRegistry, p.printedRegistry})
+		add(FileActivations, func() any { return Activations{typeActivations, 1, p.h.id, acts} })
+		add(FileReads, func() any { return Reads{typePrefix + "skill-resource-reads", 1, p.h.id, reads} })
+		add(FileScripts, func() any { return Scripts{typePrefix + "skill-script-executions", 1, p.h.id, scripts} })
 	}
 	snapshot, err := p.policySnapshot()
 	if err != nil {
 		return nil, err
 	}
-	slots, transcript := p.promptSlots(), p.transcript()
-	add(FilePolicySnapshot, snapshot)
-	add(FilePolicyTrace, PolicyTrace{typePrefix + "policy-trace", 1, p.h.id, p.h.head, pointed(slots, transcript), p.decisions(slots), p.questions()})
-	add(FileTranscript, p.withoutOutputs(transcript))
-	add(FileCapabilities, p.capabilities())
-	add(FileManifest, p.manifest())
+	slots, transcript := p.promptSlots(), p.withoutOutputs()
+	add(FilePolicySnapshot, func() any { return snapshot })
+	add(FilePolicyTrace, func() any {
+		return PolicyTrace{typePrefix + "policy-trace", 1, p.h.id, p.h.head, pointed(slots, transcript), p.decisions(slots), p.questions()}
+	})
+	add(FileTranscript, func() any { return transcript })
+	add(FileCapabilities, func() any { return p.capabilities() })
+	add(FileManifest, func() any { return p.manifest() })
 	outputs := p.outputs()
 	for _, name := range slices.Sorted(maps.Keys(outputs)) {
-		add(outputsDir+"/"+name, outputs[name])
+		add(outputsDir+"/"+name, func() any { return outputs[name]() })
 	}
-	add(FileReport, p.report())
-	add(FileState, p.state())
+	add(FileReport, func() any { return p.report() })
+	add(FileState, func() any { return p.state() })
 	return out, p.c.err
 }
 
@@ -236,20 +241,23 @@ func (f *Folder) Project(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := f.write(a); err != nil {
+		b, err := a.data()
+		if err != nil {
+			return err
+		}
+		if err := f.write(a.name, b); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f *Folder) write(a artifact) error {
-	name := filepath.FromSlash(a.name)
-	if holds(f.root, name, a.data) {
+func (f *Folder) write(name string, data []byte) error {
+	sync := !strings.HasPrefix(name, outputsDir+"/") // there may be thousands, and the log has them all
+	if name = filepath.FromSlash(name); holds(f.root, name, data) {
 		return nil
 	}
-	sync := !strings.HasPrefix(a.name, outputsDir+"/") // there may be thousands, and the log has them all
-	return fault("project", filepath.Join(f.dir, name), atomicfile.In(f.root, name, "run", a.data, 0o600, sync))
+	return fault("project", filepath.Join(f.dir, name), atomicfile.In(f.root, name, "run", data, 0o600, sync))
 }
 
 // holds reports whether a regular file holds exactly these bytes. It does not read the whole file
@@ -345,5 +353,5 @@ func (f *Folder) Checkpoint(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return f.write(artifact{FileState, b})
+	return f.write(FileState, b)
 }

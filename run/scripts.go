@@ -240,23 +240,26 @@ func (p *projector) withText(in Program, e event.Execution) Program {
 	return in
 }
 
-// ran adds what a call ran, with its complete output, to the call's tool output.
-func (p *projector) ran(o *Output) {
-	e, ok := p.executed[o.OutputID]
-	for _, s := range p.scripts() {
-		if s.OutputID == o.OutputID {
-			s.Program = p.withText(s.Program, e.Execution)
-			o.Script = &s
+// commands lists every command, by call.
+func (p *projector) commands() map[string]Command {
+	if p.commandList != nil {
+		return p.commandList
+	}
+	out := map[string]Command{}
+	for _, f := range p.h.facts {
+		e, ok := f.event.(event.ToolResult)
+		x, ran := p.executed[e.ID]
+		if !ok || !ran || x.script {
+			continue
 		}
+		c := Command{OutputID: e.ID, RunID: p.h.id, Status: x.Status, ExecutedAt: stamp(x.fact.At), Program: p.program(x.Execution, x.fact.Seq)}
+		if x.Status != "executed" {
+			c.Error = failed(x.Code)
+		}
+		out[e.ID] = c
 	}
-	if !ok || e.script {
-		return
-	}
-	c := Command{OutputID: o.OutputID, RunID: p.h.id, Status: e.Status, ExecutedAt: stamp(e.fact.At), Program: p.withText(p.program(e.Execution, e.fact.Seq), e.Execution)}
-	if e.Status != "executed" {
-		c.Error = failed(e.Code)
-	}
-	o.Command = &c
+	p.commandList = out
+	return out
 }
 
 func failed(code string) *Failure {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -68,16 +69,21 @@ type Message struct {
 // results are only in their tool-outputs files, except for a skill's instructions.
 const maxRepeated = 4 << 10
 
-// withoutOutputs returns the transcript as it is written to its file.
-func (p *projector) withoutOutputs(t Transcript) Transcript {
+// withoutOutputs returns the transcript as it is written to its file. Results that the file does not
+// include are not kept in memory either.
+func (p *projector) withoutOutputs() Transcript {
+	t := p.transcribed(maxRepeated)
 	names, shows := p.outputNames(), map[string]bool{}
 	for _, m := range t.Messages {
 		shows[m.ShownBy] = true
 	}
-	t.Messages = slices.Clone(t.Messages)
-	for i, m := range t.Messages {
-		if m.Role == "tool" && len(m.Content) > maxRepeated && !shows[m.Call] {
-			t.Messages[i].Content, t.Messages[i].ContentIn = json.RawMessage("null"), outputsDir+"/"+names[m.Call]
+	for i := range t.Messages {
+		switch m := &t.Messages[i]; {
+		case m.Content != nil:
+		case shows[m.Call]:
+			m.Content = p.c.raw(p.returned[m.Call].Content)
+		default:
+			m.Content, m.ContentIn = json.RawMessage("null"), outputsDir+"/"+names[m.Call]
 		}
 	}
 	return t
@@ -86,7 +92,11 @@ func (p *projector) withoutOutputs(t Transcript) Transcript {
 // loopCall matches the ids of the agent's own calls, such as t3.c1.
 var loopCall = regexp.MustCompile(`^t[0-9]+\.`)
 
-func (p *projector) transcript() Transcript {
+func (p *projector) transcript() Transcript { return p.transcribed(math.MaxInt) }
+
+// transcribed returns the transcript. The content of a call's result is nil if it has more than most
+// bytes.
+func (p *projector) transcribed(most int) Transcript {
 	out := Transcript{Type: typePrefix + "transcript", Version: 1, RunID: p.h.id, Head: p.h.head, Turns: []Turn{}, Messages: []Message{}}
 	var active []ActiveVersion
 	system := ""
@@ -120,6 +130,9 @@ func (p *projector) transcript() Transcript {
 		case event.ToolResult:
 			m = Message{Role: "tool", CFCPromptRole: cmp.Or(string(e.Label.Role), promptRole), Call: e.ID, Tool: e.Tool, Code: e.Code, Digest: e.Content.Digest,
 				Content: p.c.raw(e.Content)}
+			if len(m.Content) > most {
+				m.Content = nil
+			}
 		case event.ContextCompacted:
 			m = Message{Role: "summary", CFCPromptRole: promptRole, Digest: e.Summary.Digest, Content: p.messageParts(e.Summary)}
 		default:

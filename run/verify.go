@@ -234,7 +234,7 @@ func (f *Folder) verifyFiles(ctx context.Context, r *VerifyReport) error {
 		return err
 	}
 	j := f.judge(h)
-	want, err := j.at(ctx, h.head.Seq)
+	want, err := j.whole(ctx)
 	if err != nil {
 		r.Problems = append(r.Problems, Problem{Code: "content_unexpected", Detail: err.Error()})
 		return nil
@@ -243,34 +243,52 @@ func (f *Folder) verifyFiles(ctx context.Context, r *VerifyReport) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		b, err := readRegular(f.root, filepath.FromSlash(name))
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			r.Artifacts[name] = artifactMissing
-			r.Warnings = append(r.Warnings, Problem{Code: CodeNoArtifact, On: name, Detail: "not written, or removed; the log has its content"})
-			continue
-		case err == nil && len(b) == 0:
-			r.Artifacts[name] = artifactMissing
-			r.Warnings = append(r.Warnings, Problem{Code: CodeNoArtifact, On: name, Detail: "empty, as after a power cut; the log has its content"})
-			continue
-		case err != nil:
-			r.Artifacts[name] = artifactDiffers
-			r.Problems = append(r.Problems, Problem{Code: CodeFolderBad, On: name, Detail: err.Error()})
-			continue
-		}
-		state, err := j.of(ctx, name, b)
-		if err != nil {
-			return err
-		}
-		r.Artifacts[name] = state
-		switch state {
-		case artifactStale:
-			r.Warnings = append(r.Warnings, Problem{Code: CodeStale, On: name, Detail: "matches an earlier part of the log"})
-		case artifactDiffers:
-			r.Problems = append(r.Problems, Problem{Code: CodeArtifact, On: name, Detail: "matches neither the current log nor an earlier state of it: " + difference([]byte(want[name]), b)})
+		if err := f.compare(ctx, j, want[name], r); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			r.Problems = append(r.Problems, Problem{Code: "content_unexpected", On: name, Detail: err.Error()})
+			return nil
 		}
 	}
 	return f.strangers(want, r)
+}
+
+// compare compares the file of an artifact with the log.
+func (f *Folder) compare(ctx context.Context, j *judge, a artifact, r *VerifyReport) error {
+	b, err := readRegular(f.root, filepath.FromSlash(a.name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if a.name == FileState || !j.h.stateOnly() {
+			r.Artifacts[a.name] = artifactMissing
+			r.Warnings = append(r.Warnings, Problem{Code: CodeNoArtifact, On: a.name, Detail: "not written, or removed; the log has its content"})
+		}
+		return nil
+	case err == nil && len(b) == 0:
+		r.Artifacts[a.name] = artifactMissing
+		r.Warnings = append(r.Warnings, Problem{Code: CodeNoArtifact, On: a.name, Detail: "empty, as after a power cut; the log has its content"})
+		return nil
+	case err != nil:
+		r.Artifacts[a.name] = artifactDiffers
+		r.Problems = append(r.Problems, Problem{Code: CodeFolderBad, On: a.name, Detail: err.Error()})
+		return nil
+	}
+	state, err := j.of(ctx, a.name, b)
+	if err != nil {
+		return err
+	}
+	r.Artifacts[a.name] = state
+	switch state {
+	case artifactStale:
+		r.Warnings = append(r.Warnings, Problem{Code: CodeStale, On: a.name, Detail: "matches an earlier part of the log"})
+	case artifactDiffers:
+		want, err := a.data()
+		if err != nil {
+			return err
+		}
+		r.Problems = append(r.Problems, Problem{Code: CodeArtifact, On: a.name, Detail: "matches neither the current log nor an earlier state of it: " + difference(want, b)})
+	}
+	return nil
 }
 
 // agree checks that calls have results and that the skill artifacts are consistent.
@@ -288,7 +306,7 @@ func (f *Folder) agree(ctx context.Context, h *history, r *VerifyReport) error {
 const fileVerdict = "verify.json"
 
 // strangers finds files that look like artifacts but that no part of this log would produce.
-func (f *Folder) strangers(want map[string]string, r *VerifyReport) error {
+func (f *Folder) strangers(want map[string]artifact, r *VerifyReport) error {
 	names, err := f.artifactFiles()
 	if err != nil {
 		return err

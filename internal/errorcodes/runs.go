@@ -77,7 +77,7 @@ var records = []Code{
 	{"record_failed", "unavailable", "A log entry could not be written, so the call was not made.", "Check the disk."},
 	{"record_io", "", "The log could not be read or written.", "Check the disk."},
 	{"record_too_large", "", "The log, or an entry in it, is larger than the limit.", ""},
-	{"record_full", "", "An MCP client over HTTP reached the size limit of a session's record, or the daily limit for all of its records.", "Open a new session. If the limit is per day, try again the next day."},
+	{"record_full", "", "An MCP client over HTTP reached the size limit of a session's record, or the daily limit for the size or number of its records.", "Open a new session. If the limit is per day, try again the next day."},
 	{"record_removed", "", "An old record for anonymous requests was removed.", ""},
 	{"log_shrank", "drift", "The log is shorter than before.", "Find out which program changes it."},
 	{"artifact_altered", "drift", "One of the run's files differs from the log.", "Run 'metier audit verify RUN', and follow its hint: without recorded heads, keep every file."},

@@ -227,7 +227,7 @@ func (g *anonymousSessions) left(b *anonymousRecord) {
 func (g *anonymousSessions) shut(b *anonymousRecord) {
 	b.pruning.Wait()
 	b.writing.Lock()
-	err := g.e.EndRecord(context.Background(), b.log, g.id)
+	err := g.e.EndRecord(context.Background(), b.log, g.id, true)
 	b.writing.Unlock()
 	b.unfollow()
 	if err := errors.Join(err, b.folder.Checkpoint(context.Background()), b.folder.Close()); err != nil {

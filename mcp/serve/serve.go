@@ -141,5 +141,6 @@ func (b *backend) Open(ctx context.Context, c server.Client, snapshot func(conte
 		}
 		return s, func() error { leave(); return nil }, nil
 	}
+	o.Brief = !c.Process // the other artifacts would repeat what the log has, many times
 	return b.run.Session(ctx, o)
 }

@@ -76,6 +76,9 @@ type Options struct {
 	// PrincipalRecords is how many bytes all sessions of a principal over HTTP can record in 24
 	// hours; 0: 2 GiB.
 	PrincipalRecords int64
+	// PrincipalSessions is how many sessions with a record a principal over HTTP can open in 24 hours;
+	// 0: 10,000.
+	PrincipalSessions int64
 	// OnRecordFull is called when a client reaches one of these limits, with the code record_full and
 	// a text for the operator. It must not block.
 	OnRecordFull func(code, text string)
@@ -99,6 +102,9 @@ func (o *Options) fill() {
 	}
 	if o.PrincipalRecords <= 0 {
 		o.PrincipalRecords = mostWritten
+	}
+	if o.PrincipalSessions <= 0 {
+		o.PrincipalSessions = mostRecords
 	}
 	if o.OnRecordFull == nil {
 		o.OnRecordFull = func(code, text string) { o.Logger.Warn(text, "code", code) }

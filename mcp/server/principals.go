@@ -98,6 +98,7 @@ func (s *Server) acquire(ctx context.Context, req mcp.Request) (c *client, relea
 		return nil, nil, err
 	}
 	if first {
+		s.opens(by)
 		s.begin(context.WithoutCancel(ctx), c, req) // others wait for the session too, whatever becomes of this request
 	}
 	select {
@@ -132,6 +133,9 @@ func (s *Server) enter(key Client, by string) (c *client, first bool, err error)
 		return c, false, errOverflow
 	}
 	if c == nil {
+		if err := s.noMore(by); err != nil && !key.Process {
+			return nil, false, err
+		}
 		if s.clientsOf(by) >= clientsOfOne || len(s.clients) >= mostClients && !s.evict() {
 			return nil, false, &metier.Error{Op: "mcp", Kind: metier.LimitReached, Code: "too_many_clients", Hint: "try again later", Err: errors.New("every session is in use")}
 		}

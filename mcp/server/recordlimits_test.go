@@ -241,6 +241,69 @@ func TestPrincipal_HasADailyLimit(t *testing.T) {
 	}
 }
 
+// The folder of a record counts, and so does each session.
+func TestPrincipal_OpensALimitedNumberOfSessionsADay(t *testing.T) {
+	t.Parallel()
+	var late atomic.Int64
+	log := &logged{}
+	w := start(t, library, writing(log, func(o *server.Options) {
+		o.PrincipalSessions = 3
+		o.Now = func() time.Time { return time.Unix(1_800_000_000, 0).Add(time.Duration(late.Load())) }
+	}))
+	h := w.http(server.Access{Tokens: tokens})
+	open := w.over(h, tokens["ann"], older, nil)
+	for range 2 {
+		if err := open.writes(0); err != nil { // one session
+			t.Error(err)
+		}
+	}
+	for i := range 4 {
+		err := w.over(h, tokens["ann"], older, nil).writes(0)
+		if refused := err != nil && strings.Contains(err.Error(), "record_full: this client has opened as many sessions"); refused != (i >= 2) {
+			t.Errorf("session %d: %v", i+2, err)
+		}
+	}
+	for _, c := range []*client{open, w.over(h, tokens["bob"], older, nil)} {
+		if err := c.writes(1); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := log.count("has opened 3 sessions"); got != 1 {
+		t.Errorf("%d lines in the log", got)
+	}
+	late.Store(int64(24 * time.Hour))
+	if err := w.over(h, tokens["ann"], older, nil).writes(0); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPrincipal_IsChargedForEachFolder(t *testing.T) {
+	t.Parallel()
+	w := start(t, library, writing(&logged{}, func(o *server.Options) { o.PrincipalRecords = 200_000 }))
+	h := w.http(server.Access{Tokens: tokens})
+	n, err := 0, error(nil)
+	for ; n < 20 && err == nil; n++ {
+		_, err = w.over(h, tokens["ann"], older, nil).CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"text": "short"}})
+	}
+	if n < 4 || n > 7 || err == nil || !strings.Contains(err.Error(), "try again tomorrow") {
+		t.Errorf("session %d: %v", n, err)
+	}
+}
+
+// Arguments count each time they are sent. The record has them once, but its artifacts repeat them.
+func TestSession_CountsRepeatedArguments(t *testing.T) {
+	t.Parallel()
+	w := start(t, library, writing(&logged{}, func(o *server.Options) { o.SessionRecord = 100_000 }))
+	c := w.over(w.http(server.Access{Tokens: tokens}), tokens["ann"], older, nil)
+	n, err := 0, error(nil)
+	for ; n < 20 && err == nil; n++ {
+		_, err = c.CallTool(t.Context(), &mcp.CallToolParams{Name: "load_skill", Arguments: map[string]any{"name": strings.Repeat("x", 15_000)}})
+	}
+	if n < 6 || n > 8 || err == nil || !strings.Contains(err.Error(), "record_full: ") {
+		t.Errorf("call %d: %v", n, err)
+	}
+}
+
 // New skills are recorded in every session, but not at the expense of its client.
 func TestRefresh_DoesNotCountTowardLimits(t *testing.T) {
 	t.Parallel()
