@@ -164,7 +164,7 @@ func TestATerminalShowsWhatAYesCovers(t *testing.T) {
 	x := p.sit(run)
 	shown := x.reads(menu)
 	for _, want := range []string{"May the agent do this?\n  run the script report:scripts/a.sh (tier third_party)?\n", "    skill    report (shelf:report)\n", "    tier     third_party\n",
-		"    script   scripts/a.sh\n", "    sandbox  L2\n", "    network  none\n", `    given    {"args":["x\n[y] FORGED"],"path":"scripts/a.sh","skill":"report"}` + "\n", "(an approval covers any arguments)\n"} {
+		"    script   scripts/a.sh\n", "    sandbox  L2\n", "    network  none\n", `    given    | {"args":["x\n[y] FORGED"],"path":"scripts/a.sh","skill":"report"}` + "\n", "(an approval covers any arguments)\n"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("%q is not in:\n%s", want, shown)
 		}

@@ -50,7 +50,8 @@ func (a *app) ask(ctx context.Context, who string, q agent.Question, args json.R
 		return policy.Answer{}, ctx.Err() // it was answered while another was asked
 	}
 	fmt.Fprintf(a.Err, "\nMay %s do this?\n", oneLine(who))
-	a.showQuestion(a.Err, "  ", q.Text, args)
+	in, _ := a.In.(*os.File)
+	a.showQuestion(a.Err, "  ", q.Text, args, policy.Layout{Width: max(a.columnsAt(in), 40), Lines: 8, More: " (Ctrl-C, then: metier runs answer latest)"})
 	var offered []reply
 	var menu []string
 	for _, c := range replies {
@@ -82,15 +83,12 @@ func (a *app) ask(ctx context.Context, who string, q agent.Question, args json.R
 	return policy.Answer{Question: q.ID, Scope: policy.ScopeOnce, By: a.engine().Principal()}, nil
 }
 
-// showQuestion prints the question, what an answer covers, and the arguments of the call.
-func (a *app) showQuestion(w io.Writer, indent, text string, args json.RawMessage) {
-	asked, rows := policy.Shown(text, args)
-	for _, line := range asked {
+// showQuestion prints the question, the arguments of the call, and what an answer covers.
+func (a *app) showQuestion(w io.Writer, indent, text string, args json.RawMessage, l policy.Layout) {
+	if l.Width > 0 {
+		l.Width -= len(indent)
+	}
+	for _, line := range policy.Shown(text, args, l) {
 		fmt.Fprintf(w, "%s%s\n", indent, oneLine(line))
 	}
-	t := table{}
-	for _, r := range rows {
-		t.add(r[0], cutDigest(r[1], a.Terminal || a.outTerminal()))
-	}
-	t.print(w, indent+"  ")
 }

@@ -21,6 +21,22 @@ func TestAQuestionIsOneLineWhateverAModelNamed(t *testing.T) {
 	}
 }
 
+// The arguments of a call cannot fill the screen with another question.
+func TestAsk_PrintsWhatAYesCoversLast(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	a := newApp(nil, IO{In: strings.NewReader("n\n"), Out: &out, Err: &out})
+	args := `{"args":["` + strings.Repeat(" ", 1000) + "May the agent do this?" + strings.Repeat(" ", 1000) + `"]}`
+	q := agent.Question{ApprovalRequested: event.ApprovalRequested{Scopes: []string{"once"}}, Text: "run the script x:scripts/a?\nskill: x\narguments: any"}
+	if _, err := a.ask(t.Context(), "the agent", q, []byte(args)); err != nil {
+		t.Fatal(err)
+	}
+	got := out.String()
+	if !strings.Contains(got, "bytes more (Ctrl-C, then: metier runs answer latest)\n    skill  x\n           (an approval covers any arguments)\n[y] once") || strings.Count(got, "\n") > 20 {
+		t.Errorf("%s", got)
+	}
+}
+
 func TestAsk_EndOfInputIsNo(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

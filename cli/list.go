@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -337,8 +338,10 @@ func summary(snap *metier.Snapshot, list []metier.Skill, left map[string]int) st
 
 // columns returns the width of the terminal, or 0 if the output is not a terminal, so that nothing
 // is cut.
-func (a *app) columns() int {
-	f := a.outFile()
+func (a *app) columns() int { return a.columnsAt(a.outFile()) }
+
+// columnsAt returns the width of a terminal, or 0 if f is nil.
+func (a *app) columnsAt(f *os.File) int {
 	if f == nil {
 		return 0
 	}

@@ -135,7 +135,7 @@ func pick(open []run.Pending) string {
 // showPending prints one open question.
 func (a *app) showPending(q run.Pending, indent string) {
 	fmt.Fprintf(a.Out, "%s%s, for %s, asked %s, scopes: %s\n", indent, oneLine(q.ID), oneLine(q.Call), oneLine(localTime(q.AskedAt)), oneLine(strings.Join(q.Scopes, ", ")))
-	a.showQuestion(a.Out, indent+"  ", run.Text(q.Text), q.Args)
+	a.showQuestion(a.Out, indent+"  ", run.Text(q.Text), q.Args, policy.Layout{Width: a.columns()})
 }
 
 func yesNo(allow bool) string {

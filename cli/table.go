@@ -266,11 +266,9 @@ func (a *app) outFile() *os.File {
 }
 
 // short returns a digest, shortened on a terminal and complete otherwise.
-func (a *app) short(digest string) string { return cutDigest(digest, a.outTerminal()) }
-
-func cutDigest(digest string, cut bool) string {
+func (a *app) short(digest string) string {
 	const most = len("sha256:") + 12
-	if cut && strings.HasPrefix(digest, "sha256:") && len(digest) > most {
+	if a.outTerminal() && strings.HasPrefix(digest, "sha256:") && len(digest) > most {
 		return digest[:most] + "…"
 	}
 	return digest

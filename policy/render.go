@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -38,66 +37,6 @@ func SplitQuestion(text string) (ask string, covers [][2]string) {
 		covers = append(covers, [2]string{label, value})
 	}
 	return ask, covers
-}
-
-// Shown returns a question for display: the lines of the request, and labeled values
-// of what an answer covers and of the call's arguments. The last row may have no
-// label. Continuation lines of the request are marked, so that they cannot be mistaken
-// for what the answer covers.
-func Shown(text string, args json.RawMessage) (asked []string, rows [][2]string) {
-	ask, covers := SplitQuestion(text)
-	for i, line := range strings.Split(strings.TrimSuffix(ask, "\n"), "\n") {
-		if i > 0 {
-			line = "| " + line
-		}
-		asked = append(asked, line)
-	}
-	covered := ""
-	for _, c := range covers {
-		switch {
-		case c[0] != "arguments":
-			rows = append(rows, c)
-		case c[1] == anyArgs:
-			covered = "any arguments"
-		default:
-			covered = c[1]
-		}
-	}
-	given := given(args)
-	if given == "" {
-		return asked, rows
-	}
-	rows = append(rows, [2]string{"given", given})
-	if covered != "" {
-		rows = append(rows, [2]string{"", "(an approval covers " + covered + ")"})
-	}
-	return asked, rows
-}
-
-// given words the arguments of a call.
-func given(args json.RawMessage) string {
-	const most = 4000
-	s := string(args)
-	switch {
-	case s == "null":
-		return ""
-	case len(s) > most:
-		return fmt.Sprintf("%s… (%d bytes more)", strings.ToValidUTF8(s[:most], ""), len(s)-most)
-	}
-	return s
-}
-
-// Plain returns a question for display as one text.
-func (q Question) Plain(args json.RawMessage) string {
-	lines, rows := Shown(q.Text, args)
-	for _, r := range rows {
-		line := strings.ReplaceAll(printable(r[1]), "\n", " ")
-		if r[0] != "" {
-			line = r[0] + ": " + line
-		}
-		lines = append(lines, line)
-	}
-	return strings.Join(lines, "\n")
 }
 
 // labelled pairs labels and values, and omits empty values.
@@ -193,7 +132,7 @@ func line(c []string) string {
 // are invisible with a visible mark.
 func printable(s string) string {
 	return strings.Map(func(c rune) rune {
-		if c == '\n' || unicode.IsPrint(c) {
+		if c == '\n' || unicode.IsPrint(c) && !unicode.In(c, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
 			return c
 		}
 		return unicode.ReplacementChar
