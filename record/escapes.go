@@ -97,6 +97,12 @@ func partial(b []byte, want byte) bool {
 	case '&':
 		return len(rest) < 15 && only(rest, "#ghijklmnopqrstuvwxyzTNL")
 	case '\\':
+		if len(b) < 64 {
+			list, _ := backslashed(nil, b, "&")
+			if slices.ContainsFunc(list, func(amp unit) bool { return partial(entityAfter(b, amp), want) }) {
+				return true
+			}
+		}
 		rest = bytes.TrimLeft(rest, `\`)
 		return len(rest) < 24 && only(rest, `uxU{\`)
 	}
@@ -146,9 +152,28 @@ func read(out []unit, b []byte, text string, fold bool) []unit {
 	case '&':
 		out = entity(out, b, text)
 	case '\\':
-		out = backslashed(out, b, text)
+		var c byte
+		if out, c = backslashed(out, b, text); strings.IndexByte("&uxU0123", c) >= 0 {
+			out = nested(out, b, text)
+		}
 	}
 	return out
+}
+
+// nested adds an entity whose ampersand is escaped, as in JSON for web pages.
+func nested(out []unit, b []byte, text string) []unit {
+	list, _ := backslashed(nil, b, "&")
+	for _, amp := range list {
+		for _, u := range entity(nil, entityAfter(b, amp), text) {
+			out = append(out, unit{amp.n + u.n - 1, u.m})
+		}
+	}
+	return out
+}
+
+// entityAfter returns what may be an entity whose ampersand was escaped.
+func entityAfter(b []byte, amp unit) []byte {
+	return append([]byte{'&'}, b[amp.n:min(len(b), amp.n+15)]...)
 }
 
 // coded adds a byte written in digits.
@@ -203,8 +228,8 @@ func character(out []unit, b []byte, from, digits int, text string) []unit {
 	return out
 }
 
-// backslashed adds what follows backslashes.
-func backslashed(out []unit, b []byte, text string) []unit {
+// backslashed adds what follows backslashes, and returns its first byte.
+func backslashed(out []unit, b []byte, text string) ([]unit, byte) {
 	k := 0
 	for k < len(b) && b[k] == '\\' && k < 64 {
 		k++
@@ -213,7 +238,7 @@ func backslashed(out []unit, b []byte, text string) []unit {
 		out = append(out, unit{n, 1})
 	}
 	if k == len(b) {
-		return out
+		return out, 0
 	}
 	c := b[k]
 	plain := (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z')
@@ -236,7 +261,7 @@ func backslashed(out []unit, b []byte, text string) []unit {
 	case c >= '0' && c <= '3':
 		out = coded(out, b, k, 3, 8, text)
 	}
-	return out
+	return out, c
 }
 
 func numbered(out []unit, length int, n rune, text string) []unit {

@@ -90,6 +90,7 @@ var encodings = map[string]func(string) string{
 		return strings.ReplaceAll(base64.RawStdEncoding.EncodeToString([]byte("a"+s)), "/", `\/`)
 	},
 	"base64url":             func(s string) string { return base64.URLEncoding.EncodeToString([]byte("abc" + s)) },
+	"HTML in JSON":          func(s string) string { b, _ := json.Marshal(html.EscapeString(s)); return string(b[1 : len(b)-1]) },
 	"PathEscape in Marshal": func(s string) string { b, _ := json.Marshal(url.PathEscape(s)); return string(b) },
 }
 

@@ -97,8 +97,8 @@ func unusable(format string, args ...any) error {
 	return broken{"mcp-entry-invalid", fmt.Sprintf(format, args...)}
 }
 
-// check validates an entry against SEP-2640.
-func (e Entry) check() (*held, error) {
+// check validates an entry against SEP-2640. clean removes secrets from what is shown of it.
+func (e Entry) check(clean func(string) string) (*held, error) {
 	if e.bad != nil {
 		return nil, unusable("it cannot be read: %v", e.bad)
 	}
@@ -124,7 +124,7 @@ func (e Entry) check() (*held, error) {
 	if last, err := url.PathUnescape(path.Base(folder)); err != nil || last != name {
 		return nil, unusable("the last part of its address is not its name %s", termtext.Quote(name))
 	}
-	if err := h.read(e.Frontmatter); err != nil {
+	if err := h.read(e.Frontmatter, clean); err != nil {
 		return nil, err
 	}
 	return h, h.list(e.Resources)
@@ -163,16 +163,16 @@ func addressOf(place string) (string, bool) {
 	return folder + "/" + mainFile, ok && err == nil && again == place
 }
 
-// read parses the JSON, which is also YAML, as frontmatter.
-func (h *held) read(raw json.RawMessage) error {
+// read parses the JSON, which is also YAML, as frontmatter, without secrets: no text has yet been
+// escaped for a model.
+func (h *held) read(raw json.RawMessage, clean func(string) string) error {
 	var plain bytes.Buffer
 	enc := json.NewEncoder(&plain)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(h.fields); err != nil {
 		return unusable("its frontmatter is not an object")
 	}
-	text := append([]byte("---\n"), plain.Bytes()...)
-	text = append(text, "---\n"...)
+	text := []byte("---\n" + clean(plain.String()) + "---\n")
 	if len(text) > skillmd.MaxHead || len(raw) > skillmd.MaxHead {
 		return unusable("its frontmatter has more than %d bytes", skillmd.MaxHead)
 	}

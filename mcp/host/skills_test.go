@@ -75,6 +75,31 @@ func fetch(t *testing.T, src metier.Source, place, file string) (string, error) 
 	return string(text), err
 }
 
+// Secrets are removed from the frontmatter before anything escapes it for a model.
+func TestSource_RemovesSecretsFromFrontmatter(t *testing.T) {
+	t.Parallel()
+	const secret = `postgres://ann:pw0123@db/x?a=1&b="2"`
+	k := hosttest.Plain("deploy", nil)
+	k.Front["description"] = "Queries " + secret + "."
+	k.Files["SKILL.md"] = hosttest.Text("deploy", `'Queries `+secret+`.'`, "Do it.")
+	srv := overHTTP(t, "s", hosttest.New(hosttest.Script{Skills: []hosttest.Skill{k}}))
+	srv.Skills, srv.Headers = true, map[string]string{"X-Database": secret}
+	src := open(t, nil, srv).Source("s")
+	n := 0
+	for head, err := range src.List(t.Context()) {
+		if n++; err != nil || head.Front.Description != "Queries [redacted:s.headers.X-Database]." {
+			t.Errorf("%+v, %v", head, err)
+			continue
+		}
+		if text, err := fetch(t, src, head.Path, "SKILL.md"); err != nil || !strings.Contains(text, "Do it.") { // it is compared as served
+			t.Errorf("%q, %v", text, err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d skills", n)
+	}
+}
+
 func reads(s *hosttest.Server) int {
 	n := 0
 	for _, r := range s.Requests() {

@@ -140,7 +140,7 @@ func (s *Source) heads(entries []Entry, fault error) []metier.Head {
 	var out []metier.Head
 	known := map[string]*held{}
 	for i, e := range entries {
-		h, err := e.check()
+		h, err := e.check(s.c.clean)
 		if err == nil && known[h.path] != nil {
 			err = unusable("the server lists it twice")
 		}
@@ -211,7 +211,7 @@ func (s *Source) Open(ctx context.Context, p string) (metier.Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h, err = e.check(); err != nil {
+	if h, err = e.check(s.c.clean); err != nil {
 		return nil, &metier.Error{Op: "open", Skill: p, Kind: metier.Invalid, Code: "skill_broken", Err: err}
 	}
 	s.mu.Lock()

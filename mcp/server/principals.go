@@ -118,14 +118,14 @@ func (s *Server) acquire(ctx context.Context, req mcp.Request) (c *client, relea
 var errOverflow = errors.New("the record is full")
 
 // enter counts a call of a client whose session is kept. The first caller has to open the session.
-// That takes time, and only calls of this client wait. If the record of a principal's session is
-// full, a new session replaces it.
+// That takes time, and only calls of this client wait. If a principal's session has been idle for too
+// long, or if its record is full, a new session replaces it.
 func (s *Server) enter(key Client, by string) (c *client, first bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c = s.clients[key]
 	switch {
-	case c == nil || c.wrote < s.opts.SessionRecord:
+	case c == nil || c.wrote < s.opts.SessionRecord && !s.idle(c):
 	case key.Principal != "":
 		s.drop(c)
 		c = nil
@@ -202,10 +202,15 @@ func (s *Server) tidy() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.clients {
-		if c.key.Principal != "" && s.opts.Now().Sub(c.used) > idleClient {
+		if s.idle(c) {
 			s.drop(c)
 		}
 	}
+}
+
+// idle reports whether a principal's session was unused for too long. The caller must hold mu.
+func (s *Server) idle(c *client) bool {
+	return c.key.Principal != "" && s.opts.Now().Sub(c.used) > idleClient
 }
 
 // drop removes a client and ends its session once its calls are done. The caller must hold mu.

@@ -186,6 +186,26 @@ func TestSession_IsReplacedWhenAPrincipalsRecordIsFull(t *testing.T) {
 	}
 }
 
+// A principal's session ends after an hour without a call, also if the server does not look for
+// changed skills.
+func TestSession_IsReplacedWhenAPrincipalWasIdle(t *testing.T) {
+	t.Parallel()
+	var late atomic.Int64
+	w := start(t, library, writing(&logged{}, func(o *server.Options) {
+		o.Now = func() time.Time { return time.Unix(1_800_000_000, 0).Add(time.Duration(late.Load())) }
+	}))
+	c := w.over(w.http(server.Access{Tokens: tokens}), tokens["ann"], newest, nil)
+	for i, after := range []time.Duration{0, 59 * time.Minute, 118 * time.Minute, 180 * time.Minute} {
+		late.Store(int64(after))
+		if err := c.writes(i); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(w.logs[server.Client{Principal: "ann"}]); n != 2 {
+		t.Errorf("%d records", n)
+	}
+}
+
 // A principal can write so much in a day, in any number of sessions of any revision. Opening a
 // session counts. Others are not affected, and the limit ends with the day.
 func TestPrincipal_HasADailyLimit(t *testing.T) {
