@@ -47,10 +47,11 @@ type Reading struct {
 	Next        int64        `json:"nextOffset,omitempty"` // of the first byte that is not shown; 0: all are
 	Diagnostics []Diagnostic `json:"diagnostics"`
 
-	clean  string      // Path after confine.Clean
-	tier   policy.Tier // of the skill
-	page   int         // most bytes of Text; 0: MaxBytes
-	before string      // the text just before Offset
+	clean  string             // Path after confine.Clean
+	tier   policy.Tier        // of the skill
+	page   int                // most bytes of Text; 0: MaxBytes
+	read   event.SkillVersion // the version that was read
+	before string             // the text just before Offset
 }
 
 // Read reads a file of a skill as the operator, through the same gate as the
@@ -94,6 +95,10 @@ func (s *Session) readResource(ctx context.Context, x *ToolContext, skill, path 
 	}
 	if r.Indexed != "" {
 		ev.RegistrySize = &r.IndexedSize
+	}
+	if r.Status != "error" && restricts(r.SkillID, r.Path) {
+		r.read.Tier = sk.Tier
+		ev.Skill = &r.read
 	}
 	x.Record(ev)
 	return r, err
@@ -184,6 +189,9 @@ func (s *Session) readBytes(ctx context.Context, sk Skill, r *Reading) error {
 		return err
 	}
 	defer b.Close()
+	if r.read, err = sk.Version(ctx, b); err != nil {
+		return err
+	}
 	f, err := b.Open(ctx, r.clean)
 	if err != nil {
 		return resourceCodes.Error("read", r.Skill, r.Path, err)

@@ -2,10 +2,12 @@ package metier_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
@@ -14,6 +16,7 @@ import (
 	"metier/event"
 	"metier/internal/digest"
 	"metier/policy"
+	"metier/record"
 	"metier/settings"
 )
 
@@ -560,4 +563,29 @@ func missingFile(w *fixture) string {
 		w.t.Fatal(err)
 	}
 	return "references/twenty"
+}
+
+// A read of an older record does not name the version that was read. No answer covers it for long,
+// and it allows no tool.
+func TestReadWithoutVersionRestrictsMost(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, "default", guide())
+	head := record.Head{}
+	for i, e := range []event.Event{
+		event.PolicyDecided{Call: "c", Actor: policy.ByModel},
+		event.ResourceRead{Call: "c", SkillID: "skills:guide", Path: "SKILL.md", Status: "read"},
+		event.ResourceRead{Call: "c", SkillID: "mcp:far:skill/deploy", Path: "references/a.md", Status: "read"},
+	} {
+		en, err := event.New(e, fmt.Sprint(i), "tester", time.Unix(0, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if head, err = w.log.Append(t.Context(), head, en); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []policy.Subject{{ID: "skills:guide", Name: "skills:guide", Declared: true}, {ID: "mcp:far:skill/deploy", Name: "mcp:far:skill/deploy", Declared: true}}
+	if diff := cmp.Diff(want, w.open().State().Told); diff != "" {
+		t.Error(diff)
+	}
 }

@@ -1,9 +1,11 @@
 package metier
 
 import (
+	"context"
 	"slices"
 	"strings"
 
+	"metier/event"
 	"metier/internal/nfkc"
 	"metier/policy"
 	"metier/skillmd"
@@ -101,6 +103,24 @@ func (sk Skill) Effect(g *policy.Grants) policy.RuleEffect {
 func (sk Skill) Subject() policy.Subject {
 	return policy.Subject{ID: sk.ID.String(), Name: nfkc.String(sk.Name), Digest: string(sk.Digest), Tree: string(sk.Tree), Tier: sk.Tier,
 		AllowedTools: sk.Head.Front.AllowedTools, Declared: sk.Head.Front.AllowedToolsDeclared}
+}
+
+// Version returns the version of the skill that b is of. For a skill of an MCP server, neither a list
+// nor a record proves which version is read.
+func (sk Skill) Version(ctx context.Context, b Bundle) (v event.SkillVersion, err error) {
+	sub := sk.Subject()
+	if sub.FromServer() {
+		h := b.Head()
+		sub.Digest, sub.AllowedTools, sub.Declared = string(h.Digest), h.Front.AllowedTools, h.Front.AllowedToolsDeclared
+		m, err := b.Manifest(ctx)
+		if err != nil {
+			return v, err
+		}
+		sub.Tree = string(m.Tree)
+	}
+	v.SkillRef = event.SkillRef{ID: sub.ID, Name: sub.Name, Digest: sub.Digest, Tree: sub.Tree, Tier: sub.Tier}
+	v.AllowedTools, v.Declared = sub.AllowedTools, sub.Declared
+	return v, nil
 }
 
 // Dir returns the host path of the skill's folder, or "".

@@ -28,10 +28,10 @@ type State struct {
 	Indexes map[string]record.Ref // skill ID → blob of its registry.Skill
 	Opened  bool
 	Indexed event.SkillsDiscovered
-	// Told lists the IDs of the skills whose SKILL.md the model read, in whole or in part, without
-	// activating them, and of the skills of MCP servers of which it read any file. They restrict
-	// what it may do like active ones.
-	Told []string
+	// Told lists the skills whose SKILL.md the model read, in whole or in part, without activating
+	// them, and each version of a skill of an MCP server of which it read any file. They restrict
+	// what it may do like active ones, as they were when they were read.
+	Told []policy.Subject
 }
 
 // CallState is the logged state of a call.
@@ -149,10 +149,10 @@ func (st *State) apply(e event.Event, at time.Time) {
 		}
 		st.Calls[e.Call] = c
 	case event.FileRead:
-		st.tell(e.Call, e.SkillID)
+		st.read(e.Call, e.SkillID, e.Skill)
 	case event.ResourceRead:
-		if e.Status != "error" && (strings.EqualFold(path.Base(e.Path), "SKILL.md") || strings.HasPrefix(e.SkillID, policy.ServedPrefix)) {
-			st.tell(e.Call, e.SkillID)
+		if e.Status != "error" && restricts(e.SkillID, e.Path) {
+			st.read(e.Call, e.SkillID, e.Skill)
 		}
 	case event.ApprovalRequested:
 		c := st.Calls[e.Call]
@@ -189,28 +189,41 @@ func (st *State) apply(e event.Event, at time.Time) {
 	}
 }
 
-// tell notes that the model read the instructions of a skill.
-func (st *State) tell(call, skillID string) {
-	if skillID != "" && st.Calls[call].actor == policy.ByModel && !slices.Contains(st.Told, skillID) {
-		st.Told = append(st.Told, skillID)
+// restricts reports whether a model that reads the file is restricted like by the active skill.
+func restricts(skillID, file string) bool {
+	return strings.EqualFold(path.Base(file), "SKILL.md") || strings.HasPrefix(skillID, policy.ServedPrefix)
+}
+
+// read notes that the model read a skill. If the entry does not have the version, nothing proves
+// what was read: no answer covers it for long, and its allowed-tools are empty.
+func (st *State) read(call, skillID string, v *event.SkillVersion) {
+	if skillID == "" || st.Calls[call].actor != policy.ByModel {
+		return
 	}
+	sk := policy.Subject{ID: skillID, Name: skillID, Declared: true}
+	if v != nil {
+		sk = v.Subject()
+	}
+	st.tell(sk)
+}
+
+// tell adds a skill to Told, or replaces it if it is there.
+func (st *State) tell(sk policy.Subject) {
+	if i := slices.IndexFunc(st.Told, sk.Same); i >= 0 {
+		st.Told[i] = sk
+		return
+	}
+	st.Told = append(st.Told, sk)
 }
 
 // told returns the skills that only restrict a call: the model read their instructions. The clients
 // of a session without a model load skills as they see fit.
-func (s *Session) told(st *State) (out []policy.Subject) {
+func (s *Session) told(st *State) []policy.Subject {
 	if s.cfg.ToolsOnly {
 		return nil
 	}
-	for _, id := range st.Told {
-		if _, active := st.active(id); active {
-			continue
-		}
-		if sk, err := s.Snapshot().entry(id); err == nil {
-			out = append(out, sk.Subject())
-		}
-	}
-	return out
+	active := st.subjects()
+	return slices.DeleteFunc(slices.Clone(st.Told), func(sk policy.Subject) bool { return slices.ContainsFunc(active, sk.Same) })
 }
 
 func (st *State) activate(a Activation) {
@@ -218,6 +231,10 @@ func (st *State) activate(a Activation) {
 	if i < 0 {
 		st.Active = append(st.Active, a)
 		return
+	}
+	if old := st.Active[i].Subject(); !old.Same(a.Subject()) {
+		old.AllowedTools, old.Declared = nil, false // the new list replaces it; its text was read
+		st.tell(old)
 	}
 	st.Active[i] = a
 }

@@ -84,18 +84,14 @@ func (r *Run) inherited() (out []policy.Subject) {
 	if r.launch.Child != nil {
 		out = slices.Clone(r.launch.Child.Inherited)
 	}
-	add := func(s policy.Subject) {
-		if !slices.ContainsFunc(out, func(have policy.Subject) bool { return have.ID == s.ID }) {
-			out = append(out, s)
-		}
-	}
 	st := r.session.State()
+	var seen []policy.Subject
 	for _, a := range st.Active {
-		add(a.Subject())
+		seen = append(seen, a.Subject())
 	}
-	for _, id := range st.Told {
-		if sk, err := r.session.Snapshot().Find(id); err == nil {
-			add(sk.Subject())
+	for _, s := range append(seen, st.Told...) {
+		if !slices.ContainsFunc(out, s.Same) {
+			out = append(out, s)
 		}
 	}
 	return out

@@ -186,6 +186,18 @@ type SkillActivated struct {
 	Role             policy.Role `json:"role"`
 }
 
+// SkillVersion is one version of a skill, with its allowed-tools.
+type SkillVersion struct {
+	SkillRef
+	AllowedTools []string `json:"allowedTools,omitempty"`
+	Declared     bool     `json:"declared,omitempty"`
+}
+
+// Subject returns the version for policy.
+func (v SkillVersion) Subject() policy.Subject {
+	return policy.Subject{ID: v.ID, Name: v.Name, Digest: v.Digest, Tree: v.Tree, Tier: v.Tier, AllowedTools: v.AllowedTools, Declared: v.Declared}
+}
+
 // ResourceRead is one read of a skill's file, including failed reads.
 type ResourceRead struct {
 	Call           string      `json:"call"`
@@ -207,6 +219,8 @@ type ResourceRead struct {
 	Late           bool        `json:"late,omitempty"` // not in the index, read all the same by setting
 	HostPath       string      `json:"hostPath,omitempty"`
 	Role           policy.Role `json:"role"`
+	// Skill is the version that was read, if reading the file restricts later calls.
+	Skill *SkillVersion `json:"skill,omitempty"`
 }
 
 // FileRead is a read of a complete SKILL.md by a file tool that does not activate the
@@ -215,6 +229,8 @@ type FileRead struct {
 	Call    string `json:"call"`
 	SkillID string `json:"skillId"`
 	Digest  string `json:"digest"`
+	// Skill is the version that was read.
+	Skill *SkillVersion `json:"skill,omitempty"`
 }
 
 // SkillDrifted records that a file or a skill differs from the record.

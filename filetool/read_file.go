@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"unicode/utf8"
 
@@ -237,7 +238,7 @@ func (t readFile) instructions(ctx context.Context, x *metier.ToolContext, tg Ta
 		return failed(ctx, &metier.Error{Op: "read_file", Path: tg.Path, Skill: sk.Name, Kind: metier.NotFound, Code: "skill_not_found",
 			Err: fmt.Errorf("the skill is %s", sk.State)})
 	}
-	b, err := skillFile(ctx, x.Session().Snapshot(), sk)
+	b, read, err := skillFile(ctx, x.Session().Snapshot(), sk)
 	if err != nil {
 		return failed(ctx, err)
 	}
@@ -258,23 +259,35 @@ func (t readFile) instructions(ctx context.Context, x *metier.ToolContext, tg Ta
 	if err := x.Suspect(sk, sk.Head.FileName, string(b)); err != nil { // all of it: a part may be harmless alone
 		return failed(ctx, err)
 	}
-	x.Record(event.FileRead{Call: x.Call().ID, SkillID: sk.ID.String(), Digest: digest.Bytes(b)})
+	read.Tier = sk.Tier
+	x.Record(event.FileRead{Call: x.Call().ID, SkillID: sk.ID.String(), Digest: digest.Bytes(b), Skill: &read})
 	return t.show(tg, b, a), nil
 }
 
-func skillFile(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) ([]byte, error) {
-	b, more, err := snap.ReadFile(ctx, sk, "", readFileMax)
-	if _, told := errors.AsType[*metier.Error](err); err != nil && !told {
-		err = readError("read_file", sk.Head.FileName, err)
-	}
+// skillFile returns the SKILL.md of a skill, and the version that it is of.
+func skillFile(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (b []byte, read event.SkillVersion, err error) {
+	bundle, err := snap.Open(ctx, sk.ID)
 	if err != nil {
-		return nil, err
+		return nil, read, err
 	}
-	if more {
-		return nil, &metier.Error{Op: "read_file", Path: sk.Head.FileName, Skill: sk.Name, Kind: metier.LimitReached, Code: "file_too_large",
+	defer bundle.Close()
+	if read, err = sk.Version(ctx, bundle); err != nil {
+		return nil, read, err
+	}
+	r, err := bundle.Open(ctx, sk.Head.FileName)
+	if err != nil {
+		return nil, read, err
+	}
+	defer r.Close()
+	b, err = io.ReadAll(io.LimitReader(r, readFileMax+1))
+	if err != nil {
+		return nil, read, readError("read_file", sk.Head.FileName, err)
+	}
+	if len(b) > readFileMax {
+		return nil, read, &metier.Error{Op: "read_file", Path: sk.Head.FileName, Skill: sk.Name, Kind: metier.LimitReached, Code: "file_too_large",
 			Err: fmt.Errorf("more than %d bytes", readFileMax)}
 	}
-	return b, nil
+	return b, read, nil
 }
 
 func lines(b []byte) int {

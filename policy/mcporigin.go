@@ -13,11 +13,17 @@ const ServedPrefix = "mcp:"
 // FromServer reports whether a skill came from such a server.
 func (s Subject) FromServer() bool { return strings.HasPrefix(s.ID, ServedPrefix) }
 
+// Same reports whether two subjects are the same skill and, for a skill of a server, the same
+// version of it.
+func (s Subject) Same(o Subject) bool {
+	return s.ID == o.ID && (!s.FromServer() || s.Digest == o.Digest && s.Tree == o.Tree)
+}
+
 // servedNeed asks before a program runs on the host while a skill of a server is
 // active: the skill's own script, or a command that its text may have requested
 // (SEP-2640, no implicit local execution). Rules cannot answer it, because they
-// do not cover the skill's content. An answer is bound to all files of the skills
-// while they are unchanged. The skills of a parent count for its subagents, whose
+// do not cover the skill's content. An answer is bound to every version of
+// the skills that the model read or loaded, with all files. The skills of a parent count for its subagents, whose
 // tasks its model wrote. For skills without fixed content, it asks each time.
 func servedNeed(g *Grants, r Request) *need {
 	if r.Actor == ByOperator || r.Entry == "" && r.Tool != toolBash && len(r.Commands) == 0 {
@@ -29,7 +35,7 @@ func servedNeed(g *Grants, r Request) *need {
 		others = append(others, *r.Skill)
 	}
 	for _, o := range others {
-		if !slices.ContainsFunc(subjects, func(s Subject) bool { return s.ID == o.ID }) {
+		if !slices.ContainsFunc(subjects, o.Same) {
 			subjects = append(subjects, o)
 		}
 	}
@@ -37,10 +43,13 @@ func servedNeed(g *Grants, r Request) *need {
 	var names, binds []string
 	scopes := []string{ScopeOnce, ScopeSession, ScopeAlways}
 	for _, s := range subjects {
-		if !s.FromServer() || own != nil && r.Skill != nil && s.ID == r.Skill.ID {
+		if !s.FromServer() || own != nil && r.Skill != nil && s.Same(*r.Skill) {
 			continue
 		}
-		names, binds = append(names, s.Name), append(binds, s.ID, s.Digest, s.Tree)
+		if !slices.Contains(names, s.Name) {
+			names = append(names, s.Name)
+		}
+		binds = append(binds, s.ID, s.Digest, s.Tree)
 		if s.Tree == "" {
 			scopes = []string{ScopeOnce}
 			binds = append(binds, r.Call)

@@ -63,7 +63,7 @@ var served = map[string]Rule{
 	"mcp-entry-invalid":   {"for each skill, a server must return the URI, the frontmatter, and every file with its digest and size (SEP-2640)", "report it to the server's operator; 'metier mcp inspect SERVER' shows the entry"},
 	"mcp-skill-too-large": {"a skill from a server can have at most 512 files and 16 MiB", "ask the server's operator to split the skill"},
 	"mcp-list-failed":     {"the server did not list its skills in time, or did not return the configured skills", "try 'metier mcp inspect SERVER' with the server's name"},
-	"mcp-skill-changed":   {"a run keeps the version of a server's skill that it loaded", "start a new run, and approve again"},
+	"mcp-skill-changed":   {"a run keeps the version of a server's skill that it loaded or read first", "start a new run, and approve again"},
 	"mcp-skill-dynamic":   {"the server generates the skill each time, so it cannot be verified", ""},
 	"mcp-no-skills":       {"the configuration requests skills from a server that offers none", "remove skills: true from its configuration"},
 	"mcp-server-failed":   {"the server cannot be used; the run continues without it", "fix what the message names, such as its command, cwd, or env, and test it with 'metier mcp inspect SERVER' and the server's name"},

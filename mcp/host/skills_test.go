@@ -131,7 +131,7 @@ func with(change func(*hosttest.Skill)) hosttest.Skill {
 //	limit-files        more than 512 files are refused and reported; 512 are accepted
 //	limit-bytes        more than 16 MiB are refused and reported
 //	no-prefetch        nothing is fetched before it is opened
-//	held-entry         reads follow the entry that the skill was loaded with
+//	held-entry         reads follow the entry of the first read
 //	revoked            another set of files is another tree, so that approvals end
 //	dynamic            without digests there is no tree that an approval could name
 //	identity           two servers with one address are two skills
@@ -581,8 +581,18 @@ func TestBareNamesAreNeverSkillsOfServers(t *testing.T) {
 	}
 }
 
-func TestWhatIsActedOnStaysAsItWasLoaded(t *testing.T) {
+func TestSkillStaysAsItWasFirstRead(t *testing.T) {
 	t.Parallel()
+	for _, first := range []string{"SKILL.md", "references/a.md"} {
+		t.Run(first, func(t *testing.T) {
+			t.Parallel()
+			staysAsRead(t, first)
+		})
+	}
+}
+
+func staysAsRead(t *testing.T, first string) {
+	t.Helper()
 	next := hosttest.Plain("deploy", map[string]string{"references/a.md": "changed", "references/new.md": "more"})
 	k := with(func(k *hosttest.Skill) { k.Next = &next })
 	_, _, m := served(t, "far", hosttest.Script{Skills: []hosttest.Skill{k}})
@@ -592,7 +602,7 @@ func TestWhatIsActedOnStaysAsItWasLoaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fetch(t, m.Source, sk.ID.Path, "SKILL.md"); err != nil {
+	if _, err := fetch(t, m.Source, sk.ID.Path, first); err != nil {
 		t.Fatal(err)
 	}
 	after := build(t, m) // the server sends another list from now on
@@ -698,6 +708,16 @@ func TestAProgramWaitsWhileSuchASkillIsActive(t *testing.T) {
 	g.Answers = map[string]policy.Answer{d.Question.Binds: {Allow: true, Scope: policy.ScopeAlways}}
 	if d := policy.Decide(g, r(far)); d.Outcome != policy.Allow {
 		t.Errorf("always: %+v", d)
+	}
+	req, other := r(far), far
+	other.Tree = "sha256:x"
+	req.Told = []policy.Subject{far}
+	if d := policy.Decide(g, req); d.Outcome != policy.Allow {
+		t.Errorf("the version that is active was read, too: %+v", d)
+	}
+	req.Told = []policy.Subject{other}
+	if d := policy.Decide(g, req); d.Outcome != policy.Ask {
+		t.Errorf("revoked: another version was read: %+v", d)
 	}
 	nested := policy.Subject{ID: "mcp:far:skill/deploy/sub", Name: "mcp:far:sub", Tree: "sha256:v"}
 	twin := policy.Subject{ID: "mcp:other:skill/deploy", Name: "mcp:other:deploy", Tree: "sha256:u"}

@@ -25,14 +25,14 @@ import (
 // the operator's label and its address. Listing fetches no files. A file is fetched when it is
 // opened, only from this server, and returned only if its size and digest match the entry.
 //
-// Once a SKILL.md has been returned, its entry is kept: until the host is closed the skill's files
+// Once a file has been returned, its skill's entry is kept: until the host is closed the skill's files
 // are read by that entry, whatever the server lists later.
 type Source struct {
 	c *connection
 
 	mu      sync.Mutex
 	known   map[string]*held // by path, as last listed or got
-	acting  map[string]*held // by path: what was loaded
+	acting  map[string]*held // by path: what was loaded or read
 	changed map[string]bool  // acting ones that the server lists otherwise now
 }
 
@@ -160,7 +160,7 @@ func (s *Source) heads(entries []Entry, fault error) []metier.Head {
 		head := h.head()
 		if s.changed[p] {
 			head.Diagnostics = append(head.Diagnostics, metier.Diagnostic{Severity: "warning", Code: "mcp-skill-changed", Path: MountLabel(s.c.server.Label),
-				Detail: "the server has another version now; this run keeps the one it loaded"})
+				Detail: "the server has another version now; this run keeps the one it used first"})
 		}
 		out = append(out, head)
 	}
@@ -285,8 +285,8 @@ func (b *bundle) Open(ctx context.Context, file string) (io.ReadCloser, error) {
 		if err := b.h.differs(data); err != nil {
 			return fail(metier.Drift, "mcp_frontmatter_mismatch", again, err)
 		}
-		b.s.hold(b.h)
 	}
+	b.s.hold(b.h)
 	if !kept && !b.h.dynamic {
 		c := b.s.c
 		if err := c.host.cache.keep(c.server, b.h.folder, f, data); err != nil {
