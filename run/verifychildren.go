@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"metier"
 	"metier/event"
@@ -32,6 +33,9 @@ func (f *Folder) tied(_ context.Context, en record.Entry) (*record.Child, error)
 	k := f.child(c.Run)
 	err = k.openRoot()
 	if err == nil {
+		err = k.check()
+	}
+	if err == nil || metier.CodeOf(err) == CodeNotFound { // a missing log is compared with its heads
 		err = k.openHeads(false)
 	}
 	if err != nil {
@@ -54,12 +58,9 @@ func (f *Folder) child(id string) *Folder {
 // strays checks the folders of child runs that no entry refers to: the records of children that
 // have not ended, and folders that no call of this run created.
 func (f *Folder) strays(ctx context.Context, h *history, r *VerifyReport) error {
-	there, err := os.ReadDir(f.Children())
+	there, err := fs.ReadDir(f.root.FS(), dirChilds)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fault("verify", f.dir, err)
-	}
-	if len(there) == 0 {
-		return nil
 	}
 	ended, open, failed := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, fa := range h.facts {
@@ -74,6 +75,7 @@ func (f *Folder) strays(ctx context.Context, h *history, r *VerifyReport) error 
 			ended[e.Run] = true
 		}
 	}
+	f.removed(open, there, r)
 	for i, d := range there {
 		name := d.Name()
 		switch {
@@ -96,24 +98,37 @@ func (f *Folder) strays(ctx context.Context, h *history, r *VerifyReport) error 
 	return nil
 }
 
+// removed reports the folders that are missing of children that have not ended. Those of ended
+// children are reported with the parent's record.
+func (f *Folder) removed(open map[string]bool, there []fs.DirEntry, r *VerifyReport) {
+	for _, name := range slices.Sorted(maps.Keys(open)) {
+		k := f.child(name)
+		if open[name] && Known(f.Children(), name, &k.opt) && !slices.ContainsFunc(there, func(d fs.DirEntry) bool { return d.Name() == name }) {
+			r.Problems = append(r.Problems, Problem{Code: CodeNoLog, On: dirChilds + "/" + name, Detail: "the folder is missing, but it existed: heads of its log are stored outside the workspace"})
+		}
+	}
+}
+
 // verifyEnded checks what the chain of an ended child does not prove: that its calls have results,
 // that its skill artifacts agree, and that its files match its log. The chain itself was checked
 // with the parent's.
 func (f *Folder) verifyEnded(ctx context.Context, name string, r *VerifyReport) error {
-	k := f.child(name)
+	k, on := f.child(name), dirChilds+"/"+name
 	in, err := VerifyAt(ctx, f.Children(), name, &k.opt)
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return err
-	}
-	if err != nil || !in.Record.OK() {
+	case err != nil:
+		r.Problems = append(r.Problems, Problem{Code: metier.CodeOf(err), On: on, Detail: err.Error()})
+		return nil
+	case !in.Record.OK() && !r.Record.OK():
 		return nil // the parent's record is reported for that
 	}
 	below := func(p Problem) Problem {
-		on := dirChilds + "/" + name
 		if p.On != "" {
-			on += "/" + p.On
+			p.On = "/" + p.On
 		}
-		return Problem{Code: p.Code, Seq: p.Seq, On: on, Detail: p.Detail}
+		return Problem{Code: p.Code, Seq: p.Seq, On: on + p.On, Detail: p.Detail}
 	}
 	for _, p := range in.Problems {
 		r.Problems = append(r.Problems, below(p))
@@ -133,13 +148,12 @@ const maxChildren = 10_000
 // call failed and nothing from it was used.
 func (f *Folder) verifyLoose(ctx context.Context, name string, failed bool, r *VerifyReport) error {
 	k, on := f.child(name), dirChilds+"/"+name
-	if info, err := os.Lstat(filepath.Join(k.dir, FileLog)); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
-		return nil // its process was killed before it wrote anything
-	}
 	in, err := VerifyAt(ctx, f.Children(), name, &k.opt)
 	switch {
 	case ctx.Err() != nil:
 		return err
+	case metier.CodeOf(err) == CodeNotFound, err == nil && in.unwritten():
+		return nil // its process was killed before it wrote anything
 	case err != nil:
 		r.Problems = append(r.Problems, Problem{Code: metier.CodeOf(err), On: on, Detail: err.Error()})
 	case r.HasHeads && !in.HasHeads:
@@ -152,4 +166,15 @@ func (f *Folder) verifyLoose(ctx context.Context, name string, failed bool, r *V
 		}
 	}
 	return nil
+}
+
+// unwritten reports whether nothing was ever written to a record: its log is empty, and neither a
+// head nor an artifact of it exists.
+func (r VerifyReport) unwritten() bool {
+	for _, state := range r.Artifacts {
+		if state != artifactMissing {
+			return false
+		}
+	}
+	return r.Record.Entries == 0 && r.Record.Head.Seq == 0 && !r.HasHeads
 }
