@@ -37,7 +37,9 @@ func eraseRegistry(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	printed, err := filepath.Glob(filepath.Join(dirs[0], "*.json"))
 	ts.Check(err)
-	for _, f := range printed {
+	outputs, err := filepath.Glob(filepath.Join(dirs[0], "tool-outputs", "*.json")) // these name files of the list
+	ts.Check(err)
+	for _, f := range append(printed, outputs...) {
 		ts.Check(os.Remove(f))
 	}
 }

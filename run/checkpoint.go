@@ -125,10 +125,11 @@ func (f *Folder) persisted(ctx context.Context, name string, j *judge) error {
 }
 
 // Unaltered returns an error if an artifact does not match the log (artifact_altered). The next write
-// would replace one that another program changed, and the change could not be found any more. A
-// record that the operator trusts as it is, and one whose artifacts were never whole, are not checked.
+// would replace one that another program changed, and the change could not be found any more. Missing
+// and empty files are accepted: a crash leaves them. A record that the operator trusts as it is is not
+// checked.
 func (f *Folder) Unaltered(ctx context.Context) error {
-	if !f.opt.RequireHead || f.missing(FileState) {
+	if !f.opt.RequireHead {
 		return nil
 	}
 	p, err := f.projector(ctx)
