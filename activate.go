@@ -103,7 +103,7 @@ func (s *Session) activate(ctx context.Context, x *ToolContext, sk Skill, argume
 		if sk, err = s.indexFor(ctx, x, sk); err != nil {
 			return Activation{}, "", err
 		}
-		if known == "" {
+		if known == "" || s.bound(sk) {
 			known = sk.Digest
 		}
 	}
@@ -165,7 +165,15 @@ func (s *Session) again(ctx context.Context, x *ToolContext, sk Skill, old Activ
 
 // freeze records an activation with its text.
 func (s *Session) freeze(ctx context.Context, x *ToolContext, sk Skill, raw []byte, sum Digest, arguments []string, changed bool) (Activation, string, error) {
-	if err := s.suspected(x, sk, firstOf(sk.Head.FileName, "SKILL.md"), string(raw), 0); err != nil {
+	block, reply, front, err := s.instructions(raw, sk, sum, arguments, x)
+	if err != nil {
+		return Activation{}, "", err
+	}
+	scan := string(raw)
+	if injection.Orders(injection.Find(block)) && !injection.Orders(injection.Find(scan)) {
+		scan = block // escapes in the frontmatter, or arguments, hid it
+	}
+	if err := s.suspected(x, sk, firstOf(sk.Head.FileName, "SKILL.md"), scan, 0); err != nil {
 		return Activation{}, "", err
 	}
 	for _, name := range s.order {
@@ -175,10 +183,6 @@ func (s *Session) freeze(ctx context.Context, x *ToolContext, sk Skill, raw []by
 			}
 			break // one place serves all tools that run what is there
 		}
-	}
-	block, reply, front, err := s.instructions(raw, sk, sum, arguments, x)
-	if err != nil {
-		return Activation{}, "", err
 	}
 	ref, err := s.putText(ctx, block)
 	if err != nil {
@@ -225,6 +229,10 @@ func (s *Session) suspected(x *ToolContext, sk Skill, file, text string, from in
 // All but ignore is recorded.
 func (s *Session) drift(x *ToolContext, sk Skill, known, now Digest, was bool) (keep bool, err error) {
 	choice := s.cfg.Settings.Activate.OnDrift(s.cfg.Batch)
+	if !was && s.bound(sk) {
+		x.Record(event.SkillDrifted{SkillID: sk.ID.String(), Path: sk.Head.FileName, Was: string(known), Now: string(now), Choice: string(settings.DriftFail)})
+		return false, drifted("activate", sk, sk.Head.FileName)
+	}
 	if !choice.Silent() {
 		x.Record(event.SkillDrifted{SkillID: sk.ID.String(), Path: sk.Head.FileName, Was: string(known), Now: string(now), Choice: string(choice)})
 	}
@@ -237,6 +245,16 @@ func (s *Session) drift(x *ToolContext, sk Skill, known, now Digest, was bool) (
 			Hint: "start a new run to index the new text, or accept it with ResumeOptions.OnDrift warn", Err: err}
 	}
 	return was && choice.Keeps(), nil
+}
+
+// bound reports whether only the indexed bytes of a skill may be delivered, whatever the settings for
+// drift are: an ask rule covers the skill, and its question shows their digests.
+func (s *Session) bound(sk Skill) bool { return sk.Effect(&s.cfg.Grants) == policy.RuleAsk }
+
+// drifted is the error of a changed file of a skill that is bound.
+func drifted(op string, sk Skill, path string) error {
+	return &Error{Op: op, Skill: sk.Name, Path: path, Kind: Drift, Code: "skill_drifted",
+		Hint: "start another turn or a new run, which asks about the current files", Err: errors.New("an ask rule covers the skill, and the file is not the one that the question is about")}
 }
 
 // renewed reports whether other files of an active skill than its SKILL.md are
@@ -370,7 +388,7 @@ func metaLines(sk Skill, f skillmd.Front) string {
 // may be read, or to list them. Elsewhere no file is opened before somebody
 // asks for it.
 func (s *Session) indexFor(ctx context.Context, x *ToolContext, sk Skill) (Skill, error) {
-	if !s.cfg.Settings.Read.OnlyIndexed() && s.cfg.Settings.Activate.ResourceList == 0 {
+	if !s.cfg.Settings.Read.OnlyIndexed() && s.cfg.Settings.Activate.ResourceList == 0 && !s.bound(sk) {
 		return sk, nil
 	}
 	return s.index(ctx, x, sk)

@@ -141,6 +141,38 @@ func TestSkillsAreHiddenAskedForAndLoaded(t *testing.T) {
 	w.works("read_skill_resource", args{"skill": "deploy-prod", "path": "SKILL.md"}) // active: asked and answered
 }
 
+// An answer about loading a skill covers the files that its question is about, and no others.
+func TestAskedSkill_DeliversOnlyIndexedFiles(t *testing.T) {
+	t.Parallel()
+	old, now := skillFile("deploy", "Honest.\n"), skillFile("deploy", "Swapped.\n")
+	for name, c := range map[string]struct {
+		tool, file string
+		args       args
+	}{
+		"load":      {"load_skill", "SKILL.md", args{"name": "deploy"}},
+		"read":      {"read_skill_resource", "references/a.md", args{"skill": "deploy", "path": "references/a.md"}},
+		"read file": {"read_file", "references/a.md", args{"path": "/skills/deploy/references/a.md"}},
+		"read part": {"read_file", "SKILL.md", args{"path": "/skills/deploy/SKILL.md", "limit": 1}},
+		"late file": {"read_skill_resource", "references/late.md", args{"skill": "deploy", "path": "references/late.md"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := governed(t, new(atomic.Int64), func(g *policy.Grants) {
+				g.Skills = []policy.SkillRule{{Effect: policy.RuleAsk, Skill: "deploy"}}
+			}, map[string]string{"skills/deploy/SKILL.md": old, "skills/deploy/references/a.md": "Honest.\n"})
+			q := w.asked("a", c.tool, c.args)
+			w.put("skills/deploy/"+c.file, now)
+			w.answer("a", q, true, "once")
+			if o, err := w.try1("a", c.tool, c.args); err != nil || o.Code() != "skill_drifted" || strings.Contains(o.Text(), "Swapped") {
+				t.Errorf("%v %q", err, o.Text())
+			}
+			if len(w.State().Active) > 0 {
+				t.Error("the skill is active")
+			}
+		})
+	}
+}
+
 // req
 func TestAllowedToolsNarrowOrAdvise(t *testing.T) {
 	t.Parallel()

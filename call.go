@@ -291,6 +291,22 @@ func (x *ToolContext) Suspect(sk Skill, file, text string) error {
 	return x.s.suspected(x, sk, file, text, 0)
 }
 
+// Unchanged returns an error if the data of a skill's file must be withheld, because an ask rule
+// covers the skill and its question is about other data.
+func (x *ToolContext) Unchanged(ctx context.Context, sk Skill, file string, data []byte) error {
+	if !x.s.bound(sk) {
+		return nil
+	}
+	full, err := x.s.index(ctx, x, sk)
+	if err != nil {
+		return err
+	}
+	if f, known := findResource(full, file); !known || string(f.Digest) != digest.Bytes(data) {
+		return drifted("read", sk, file)
+	}
+	return nil
+}
+
 // source returns the recorded source of the call's activations.
 func (x *ToolContext) source() string {
 	if x.call.Source != "" {

@@ -209,6 +209,13 @@ func (s *Session) facts(ctx context.Context, c Call, t Tool, canonical string) (
 		spec, _ := t.Spec(ctx, s)
 		f.Effect = spec.Effect
 	}
+	if f.Skill != nil {
+		sub := s.covered(ctx, *f.Skill)
+		f.Skill = &sub
+	}
+	for i, sub := range f.Gives {
+		f.Gives[i] = s.covered(ctx, sub)
+	}
 	if f.Skill != nil && strings.Contains(f.Skill.Name, ":") {
 		sub := *f.Skill
 		sk, err := s.Snapshot().Find(sub.Name)

@@ -79,6 +79,10 @@ func (s *Session) readResource(ctx context.Context, x *ToolContext, skill, path 
 		sk = sk.Changed()
 		r.tier = sk.Tier
 	}
+	if err == nil && s.bound(sk) && (r.Matches == nil || !*r.Matches) {
+		err = drifted("read", sk, r.clean)
+		r.Text, r.Status = "", "error"
+	}
 	if err == nil { // judged as what it is now
 		if err = s.suspected(x, sk, r.clean, r.before+r.Text, int(r.Offset)-len(r.before)); err != nil {
 			r.Text, r.Status = "", "error"
@@ -152,7 +156,7 @@ func (s *Session) resource(ctx context.Context, x *ToolContext, r *Reading) (Ski
 	if set.Scope == settings.ResourceScopeOneLevel && strings.Count(r.clean, "/") > 1 {
 		return sk, fail(Denied, "resource_too_deep", "only files at most one folder deep can be read")
 	}
-	if set.OnlyIndexed() {
+	if set.OnlyIndexed() || s.bound(sk) {
 		if sk, err = s.index(ctx, x, sk); err != nil {
 			return sk, err
 		}

@@ -212,6 +212,15 @@ func (s *Session) asked(ctx context.Context, sk Skill) Skill {
 	return sk
 }
 
+// covered returns a skill of a call with the digests of its files, if an answer about it covers them.
+func (s *Session) covered(ctx context.Context, sub policy.Subject) policy.Subject {
+	if sk, err := s.Snapshot().entry(sub.ID); err == nil && sub.Tree == "" && sk.ID.String() == sub.ID {
+		full := s.asked(ctx, sk)
+		sub.Digest, sub.Tree = string(full.Digest), string(full.Tree)
+	}
+	return sub
+}
+
 func (t loadTool) Invoke(ctx context.Context, x *ToolContext) (Result, error) {
 	s := x.s
 	a, err := t.args(s, x.call.Args)

@@ -252,6 +252,9 @@ func (t readFile) instructions(ctx context.Context, x *metier.ToolContext, tg Ta
 		r.Label.Origin, r.Label.Tier = act.SkillID, act.Source
 		return r, nil
 	}
+	if err := x.Unchanged(ctx, sk, sk.Head.FileName, b); err != nil {
+		return failed(ctx, err)
+	}
 	if digest.Bytes(b) != string(sk.Digest) {
 		sk = sk.Changed()
 		tg.Skill = &sk

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -136,8 +137,8 @@ func (fileTool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Resul
 	ev := event.ResourceRead{Call: x.Call().ID, SkillID: sk.ID.String(), Name: sk.Name, Source: sk.Tier, Path: a.Path,
 		Status: "read", MaxBytes: mostBytes, Role: policy.Quote}
 	b, err := whole(ctx, x.Session().Snapshot(), sk, a.Path)
-	if err == nil && utf8.Valid(b) {
-		err = x.Suspect(sk, a.Path, string(b))
+	if err == nil {
+		err = cmp.Or(x.Unchanged(ctx, sk, a.Path, b), x.Suspect(sk, a.Path, string(b)))
 	}
 	if err != nil {
 		ev.Status, ev.Code = "error", metier.CodeOf(err)

@@ -187,7 +187,7 @@ func (c *checks) file(ctx context.Context, b metier.Bundle, f metier.File, main,
 	}
 	if scan {
 		k.scanned = true
-		k.suspect = utf8.Valid(data) && injection.Orders(injection.Find(string(data)))
+		k.suspect = injection.Orders(injection.Find(string(data)))
 	}
 	if main {
 		k.parsed = true
