@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -228,7 +229,7 @@ func (p Pattern) touches(r Request) bool {
 		if r.Skill != nil {
 			entries = append(entries, r.Skill.ID+":"+r.file())
 		}
-		folded := func(e string) bool { return globMatch(strings.ToLower(p.Arg), strings.ToLower(e)) } // as skills are named
+		folded := func(e string) bool { return globMatch(strings.ToLower(p.Arg), strings.ToLower(e)) || p.entry(e) } // as skills are named
 		return p.script(r, entries, Pattern.maybe) || slices.ContainsFunc(entries, folded) || p.Tool != toolScript && r.file() != "" &&
 			slices.ContainsFunc(r.Programs, func(program string) bool { return p.maybe([]string{program, r.file()}) })
 	case r.Tool == toolBash || len(r.Commands) > 0 || r.Opaque:
@@ -238,9 +239,10 @@ func (p Pattern) touches(r Request) bool {
 	if len(r.Paths)+len(r.Hosts) == 0 {
 		return true
 	}
-	matches := p.path
+	matches := func(name string) bool { return p.path(name) || loosely(inWorkspace(p.Arg), inWorkspace(name)) }
 	if r.Tool == toolSearch || r.Tool == toolList { // what they find lies below the path
-		matches = func(name string) bool { return p.path(name) || p.below(name) }
+		exact := matches
+		matches = func(name string) bool { return exact(name) || p.below(name) }
 	}
 	return slices.ContainsFunc(r.Paths, func(u PathUse) bool { return matches(u.Path) || slices.ContainsFunc(u.Names, matches) }) || slices.ContainsFunc(r.Hosts, p.host)
 }
@@ -283,6 +285,25 @@ func (p Pattern) script(r Request, entries []string, fits func(Pattern, []string
 		lines = append(lines, []string{r.Runtime, file})
 	}
 	return slices.ContainsFunc(lines, func(words []string) bool { return fits(p, words) })
+}
+
+// entry reports whether the pattern may mean a script, for rules that restrict. A star before
+// :scripts/ is any text, as in rules for skills: names and IDs may contain slashes.
+func (p Pattern) entry(e string) bool {
+	const mark = ":scripts/"
+	arg, e := strings.ToLower(p.Arg), strings.ToLower(e)
+	i, j := strings.LastIndex(arg, mark), strings.LastIndex(e, mark)
+	return i >= 0 && j >= 0 && MatchSkill(arg[:i], e[:j], "") &&
+		(globMatch(arg[i+len(mark):], e[j+len(mark):]) || loosely(arg[i+len(mark):], e[j+len(mark):]))
+}
+
+var wildcards = regexp.MustCompile(`\\.|\[[^\]]*\]|[?*]+`)
+
+// loosely matches a pattern that has ** inside a word, for rules that restrict: each of its wildcards
+// is any text.
+func loosely(pattern, text string) bool {
+	inside := func(seg string) bool { return seg != "**" && strings.Contains(seg, "**") }
+	return slices.ContainsFunc(strings.Split(pattern, "/"), inside) && starMatch(wildcards.ReplaceAllString(pattern, "*"), text)
 }
 
 // path matches a path that the model sees; the pattern may omit the workspace.
@@ -335,7 +356,7 @@ func (p Pattern) maybe(c []string) bool {
 			return false
 		case c[i] == Dynamic:
 			return true
-		case wordMatch(w, c[i]) || i == 0 && (wordMatch(w, path.Base(c[i])) || wordMatch(path.Base(w), path.Base(c[i]))):
+		case wordMatch(w, c[i]) || loosely(w, c[i]) || i == 0 && (wordMatch(w, path.Base(c[i])) || wordMatch(path.Base(w), path.Base(c[i]))):
 		case w != c[i] && strings.ContainsAny(w, "*?[") && slices.Contains(strings.Split(c[i], "/"), ".."): // leads anywhere
 		default:
 			return false

@@ -464,3 +464,44 @@ func TestRules_MatchLongPaths(t *testing.T) {
 		}
 	}
 }
+
+// A star before :scripts/ covers skills whose names have slashes, and ** inside a word matches
+// slashes. Rules that allow stay exact.
+func TestRulesThatRestrict_MatchAcrossSlashes(t *testing.T) {
+	t.Parallel()
+	entry := func(name string) policy.Request {
+		s := policy.Subject{ID: "h:" + name, Name: name, Tree: "sha256:aa", Tier: policy.ThirdParty}
+		return policy.Request{Tool: "run_skill_script", Effect: policy.SideEffect, Actor: policy.ByModel, Skill: &s, Active: []policy.Subject{s}, Entry: name + ":scripts/sub/deploy.sh"}
+	}
+	command := func(words ...string) policy.Request {
+		return policy.Request{Tool: "bash", Effect: policy.SideEffect, Actor: policy.ByModel, Commands: [][]string{words}, Starts: [][]string{words}}
+	}
+	read := policy.Request{Tool: "read_file", Effect: policy.Read, Actor: policy.ByModel, Paths: []policy.PathUse{{Path: "/workspace/secrets/a", Zone: policy.ZoneWorkspace}}}
+	for _, c := range []struct {
+		pattern string
+		r       policy.Request
+		denied  bool
+	}{
+		{"run_skill_script(*:scripts/**)", entry("b/x"), true},
+		{"run_skill_script(*:scripts/sub/deploy.sh)", entry("skills/grp/sk"), true},
+		{"run_skill_script(*:scripts/s**)", entry("b/x"), true},
+		{"run_skill_script(b*:scripts/**)", entry("B/x"), true},
+		{"run_skill_script(*:scripts/other.sh)", entry("b/x"), false},
+		{"run_skill_script(x:scripts/**)", entry("b/x"), false},
+		{"Bash(cat secrets**)", command("cat", "secrets/a"), true},
+		{"Bash(cat **secrets**)", command("cat", "/workspace/secrets/a"), true},
+		{"Bash(curl **evil.example**)", command("curl", "https://evil.example/x"), true},
+		{"Bash(cat secrets**)", command("cat", "other/a"), false},
+		{"Bash(cat secrets*)", command("cat", "secrets/a"), false},
+		{"Read(sec**)", read, true},
+		{"Read(sec*)", read, false},
+	} {
+		g := &policy.Grants{Mode: policy.Observe, Tools: []string{c.r.Tool}, ScriptRule: policy.ScriptsBundled, Approval: policy.ApprovalNever, Rules: []policy.Rule{{Effect: policy.RuleDeny, Pattern: c.pattern}}}
+		if d := policy.Decide(g, c.r); (d.Code == policy.CodeRuleDenied) != c.denied {
+			t.Errorf("deny %s: %+v", c.pattern, d)
+		}
+		if c.r.Entry == "" && policy.ParsePattern(c.pattern).Matches(c.r) {
+			t.Errorf("allow %s covers the call", c.pattern)
+		}
+	}
+}
