@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"metier/internal/confine"
 	"metier/internal/confusable"
 	"metier/internal/nfkc"
 	"metier/internal/termtext"
@@ -42,7 +43,7 @@ func (c *contest) once(i int) {
 	case !met:
 		c.folder[sk.Head.Location] = i
 	case !c.same(sk, &c.n.skills[j]):
-	case !c.renames(i, j) && (c.beats(i, j) || c.renames(j, i)):
+	case !c.n.borrows(i, j) && (c.n.borrows(j, i) || c.beats(i, j)):
 		c.n.shadow(j, i, sameFiles)
 		c.folder[sk.Head.Location] = i
 	default:
@@ -50,12 +51,12 @@ func (c *contest) once(i int) {
 	}
 }
 
-// renames reports whether an entry is a link in a repository, or in a folder of a third party, to the
-// folder of another entry. That would give the skill another ID, which the operator's rules do not name.
-func (c *contest) renames(link, to int) bool {
-	l, t := &c.n.skills[link], &c.n.skills[to]
-	tier := l.Tier.Or()
-	return (tier == policy.Project || tier == policy.ThirdParty) && l.named() != l.Dir() && t.named() == t.Dir()
+// borrows reports whether a project only links to a skill of another tier's root. The link gives the
+// skill no other ID and tier, on which the operator's rules depend.
+func (n *Snapshot) borrows(i, from int) bool {
+	in := func(sk *Skill) bool { return sk.Root != "" && confine.Within(sk.Root, sk.Head.Location) }
+	sk, owner := &n.skills[i], &n.skills[from]
+	return sk.Tier.Or() == policy.Project && owner.Tier.Or() != policy.Project && !in(sk) && in(owner)
 }
 
 // same reports whether two entries of one SKILL.md are one folder: a file may

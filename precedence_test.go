@@ -13,6 +13,7 @@ import (
 	"metier"
 	"metier/policy"
 	"metier/settings"
+	"metier/source/local"
 )
 
 // outcomes prints one line per entry: who has the name, and why the others do
@@ -285,5 +286,35 @@ func TestProtectedNames_HiddenBuiltinYieldsToProject(t *testing.T) {
 				t.Errorf("the name belongs to tier %s, want %s", sk.Tier, tt.want)
 			}
 		})
+	}
+}
+
+// A link in a project gives a skill of another root no other ID and tier.
+func TestLinkedSkill_KeepsIDAndTierOfItsRoot(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ first, second, want policy.Tier }{
+		{policy.Project, policy.User, policy.User},
+		{policy.Project, policy.ThirdParty, policy.ThirdParty},
+		{policy.Project, policy.Org, policy.Org},
+		{policy.Project, policy.Project, policy.Project},
+		{policy.User, policy.ThirdParty, policy.User}, // the user's own link
+	} {
+		w := newFixture(t, "default", nil)
+		w.put("owner/same/SKILL.md", skillFile("same", "Text.\n"))
+		w.put("linking/README.md", "Links.\n")
+		w.link(w.at("owner"), "linking/x")
+		d := w.set.Discover
+		src, err := local.New(w.at("linking"), &local.Options{Scan: d.Scan, FileNames: d.FileNames, Symlinks: d.Symlinks, MaxDepth: d.MaxDepth, MaxDirs: d.MaxDirs, AllowedRoots: []string{w.at("owner")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.roots = []metier.Mount{{Label: "linking", Tier: c.first, Source: src, Root: w.at("linking")}, w.mount("owner", c.second)}
+		sk, err := w.snapshot().Find("same")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sk.Tier != c.want {
+			t.Errorf("a link of %s to a skill of %s: %s, tier %s", c.first, c.second, sk.ID, sk.Tier)
+		}
 	}
 }
