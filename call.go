@@ -291,6 +291,9 @@ func (x *ToolContext) Suspect(sk Skill, file, text string) error {
 	return x.s.suspected(x, sk, file, text, 0)
 }
 
+// Hides reports whether the call must not show a skill: models do not see it, and it is not active.
+func (x *ToolContext) Hides(sk Skill) bool { return x.s.hidden(x, sk) }
+
 // Unchanged returns an error if the data of a skill's file must be withheld, because an ask rule
 // covers the skill and its question is about other data.
 func (x *ToolContext) Unchanged(ctx context.Context, sk Skill, file string, data []byte) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -102,9 +103,18 @@ func (f files) target(s *metier.Session, p string, write bool) (Target, error) {
 		}
 	}
 	if !t.Exists && t.base == nil && strings.HasPrefix(abs, metier.SkillsPath+"/") {
-		return t, &metier.Error{Op: "path", Path: p, Kind: metier.NotFound, Code: "skill_not_found", Err: errors.New("no skill has this path")}
+		return t, noSkill(p)
 	}
 	return t, nil
+}
+
+func noSkill(p string) error {
+	return &metier.Error{Op: "path", Path: p, Kind: metier.NotFound, Code: "skill_not_found", Err: errors.New("no skill has this path")}
+}
+
+// inBase reports whether a host path is in the workspace or in a mount.
+func (f files) inBase(host string) bool {
+	return host != "" && slices.ContainsFunc(f.w.bases, func(b base) bool { return host == b.host || below(b.host, host) })
 }
 
 func (f files) skillTarget(sk metier.Skill, rel, shown string) Target {
@@ -191,6 +201,9 @@ func (f files) again(x *metier.ToolContext, p string, write bool) (Target, error
 	t, err := f.target(x.Session(), p, write)
 	if err != nil {
 		return t, err
+	}
+	if t.Skill != nil && x.Hides(*t.Skill) && !f.inBase(t.Host) { // in the workspace, it is a file like any other
+		return t, noSkill(p)
 	}
 	abs, err := f.w.absolute(p)
 	if err != nil {
