@@ -58,7 +58,7 @@ func (r Request) onStdin(run runtime, line string, flags []string) (Command, err
 }
 
 // ofScript matches what a script uses to determine its own path.
-var ofScript = regexp.MustCompile(`BASH_SOURCE|\$\{?0\b`)
+var ofScript = regexp.MustCompile(`BASH_SOURCE|SKILL_DIR|SKILL_SCRIPT|\$\{?0\b`)
 
 // relative reports whether an include is relative to the script: any path that is not absolute.
 func relative(source string) bool { return !strings.HasPrefix(source, "/") }

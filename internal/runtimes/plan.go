@@ -228,6 +228,9 @@ func (r Request) staged(run runtime, program string, flags []string) (Command, e
 	if run.name == "go" && len(flags) > 0 && flags[0] == "run" {
 		flags = flags[1:]
 	}
+	if run.name == "go" && len(r.Args) > 0 && strings.HasSuffix(r.Args[0], ".go") {
+		return Command{}, unsupported("put another argument before it", "go run takes the first argument %s for a source file", r.Args[0])
+	}
 	c := Command{Runtime: run.name, Env: run.env}
 	if run.name == "python" {
 		uv, needs := path.Base(program) == "uv", declared(r.Code)
