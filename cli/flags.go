@@ -62,7 +62,7 @@ type programFlags struct {
 }
 
 func (f *programFlags) add(fl *pflag.FlagSet) {
-	fl.StringArrayVar(&f.scripts, "allow-skill-script", nil, "allow this `script`, and approve its skill's current files: SKILL:scripts/PATH (repeatable)")
+	fl.StringArrayVar(&f.scripts, "allow-skill-script", nil, "allow this `script`, and approve its skill's current files: SKILL:scripts/PATH, where a project's SKILL is an ID (repeatable)")
 	fl.StringArrayVar(&f.hosts, "allow-host", nil, "allow programs and web_fetch to reach this `host` or *.DOMAIN (repeatable; default: no hosts)")
 	fl.StringVar(&f.sandbox, "sandbox", "", "`sandbox` for programs: "+backendChoices)
 	fl.StringArrayVar(&f.policy, "policy", nil, "policy `file` with grants, rules, and approvals (repeatable); see docs/POLICY.md")

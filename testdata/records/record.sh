@@ -199,7 +199,7 @@ END
 name: reader
 description: Reads pages.
 skills: [pages]
-scripts: ["pages:scripts/look.sh"]
+scripts: ["project:pages:scripts/look.sh"]
 tools: [run_skill_script, write_file]
 target: host
 browser: true
@@ -216,7 +216,7 @@ END
   cat >home/config.yaml <<END
 browser:
   path: [$D/hand]
-  grants: [{script: "pages:scripts/look.sh", origin: "http://127.0.0.1:$site"}]
+  grants: [{script: "project:pages:scripts/look.sh", origin: "http://127.0.0.1:$site"}]
 END
   cat >turns.yaml <<END
 turns:
@@ -234,7 +234,7 @@ turns:
 END
   asks write_file
   ends 7 metier run --output-mode batch --park --prompt Read. --model scripted:"$D/turns.yaml" --skills-root skills --subagent-profiles "$D/subs" \
-    --allow-subagent-profile reader --allow-skill-script pages:scripts/look.sh --allow-tool default --policy "$D/home/policy.yaml" \
+    --allow-subagent-profile reader --allow-skill-script project:pages:scripts/look.sh --allow-tool default --policy "$D/home/policy.yaml" \
     --browser-endpoint "http://127.0.0.1:$port" --browser-origin "http://127.0.0.1:$site" --browser-until 5m --artifact-root "$D/runs"
   kill $chrome $server
   wait $chrome $server || true
