@@ -230,7 +230,7 @@ func (s *Session) suspected(x *ToolContext, sk Skill, file, text string, from in
 func (s *Session) drift(x *ToolContext, sk Skill, known, now Digest, was bool) (keep bool, err error) {
 	choice := s.cfg.Settings.Activate.OnDrift(s.cfg.Batch)
 	if !was && s.bound(sk) {
-		x.Record(event.SkillDrifted{SkillID: sk.ID.String(), Path: sk.Head.FileName, Was: string(known), Now: string(now), Choice: string(settings.DriftFail)})
+		x.Record(event.SkillDrifted{SkillID: sk.ID.String(), Path: sk.Head.FileName, Was: string(known), Now: string(now), Choice: "fail"})
 		return false, drifted("activate", sk, sk.Head.FileName)
 	}
 	if !choice.Silent() {
