@@ -315,7 +315,7 @@ func TestMCP_QuestionSaysWhatItCovers(t *testing.T) {
 	if ok || len(asked) != 1 {
 		t.Fatalf("asked %d times: %s", len(asked), text)
 	}
-	for _, want := range []string{"scripts/a.sh", "\nskill: ", "\ntree: sha256:", "\nsandbox: L2", "\nnetwork: none", `given: {"args":["--all\ntool: none"]`, "\n(an approval covers any arguments)"} {
+	for _, want := range []string{"scripts/a.sh", "\nskill: ", "\ntree: sha256:", "\nsandbox: L2", "\nnetwork: none", `given: | {"args":["--all\ntool: none"]`, "\n(an approval covers any arguments)"} {
 		if !strings.Contains(asked[0].Message, want) {
 			t.Errorf("%q is not in the question:\n%s", want, asked[0].Message)
 		}

@@ -108,7 +108,7 @@ func TestAYesForOnceCoversOneCallOfASubagent(t *testing.T) {
 		t.Errorf("what it asks is in %q of its parent", at)
 	}
 	k.want(0, "runs", "answer", "latest")
-	for _, want := range []string{"run the script report:scripts/count.sh (tier third_party)?", "subagent  counter t1.c0\n", `given     {"skill":"report","path":"scripts/count.sh","args":["MARK-OF-A-CALL-1a2b3c","1"]}`, "scopes: once, session, always"} {
+	for _, want := range []string{"run the script report:scripts/count.sh (tier third_party)?", "subagent  counter t1.c0\n", `given     | {"skill":"report","path":"scripts/count.sh","args":["MARK-OF-A-CALL-1a2b3c","1"]}`, "scopes: once, session, always"} {
 		if !strings.Contains(k.out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, k.out.String())
 		}
