@@ -385,10 +385,10 @@ func metaLines(sk Skill, f skillmd.Front) string {
 }
 
 // indexFor indexes a skill's files when an activation needs them: to know what
-// may be read, or to list them. Elsewhere no file is opened before somebody
-// asks for it.
+// may be read, to list them, or, for a skill of a server, to know which version
+// an answer covers. Elsewhere no file is opened before somebody asks for it.
 func (s *Session) indexFor(ctx context.Context, x *ToolContext, sk Skill) (Skill, error) {
-	if !s.cfg.Settings.Read.OnlyIndexed() && s.cfg.Settings.Activate.ResourceList == 0 && !s.bound(sk) {
+	if !s.cfg.Settings.Read.OnlyIndexed() && s.cfg.Settings.Activate.ResourceList == 0 && !s.bound(sk) && !sk.Subject().FromServer() {
 		return sk, nil
 	}
 	return s.index(ctx, x, sk)
