@@ -90,7 +90,7 @@ func (a *app) finishRun(f runFlags, rs []result, work error) error {
 		if err != nil {
 			return err
 		}
-		if err := a.engine().WriteOutput(file, append(b, '\n'), 0o644, rs[0].workspace); err != nil {
+		if err := a.engine().WriteOutput(file, append(b, '\n'), rs[0].workspace); err != nil {
 			work = errors.Join(work, resultFault(a.env.Path(file), err))
 		}
 	}

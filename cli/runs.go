@@ -309,7 +309,7 @@ func (a *app) putExport(r run.VerifyReport, out string, b []byte) error {
 	}
 	err := errOutput
 	if !a.isOutput(a.env.Path(out)) {
-		err = a.engine().WriteOutput(out, b, 0o644, "")
+		err = a.engine().WriteOutput(out, b, "")
 	}
 	if err != nil {
 		hint := "use -o with a file in a writable folder, or -o - for standard output"

@@ -20,21 +20,22 @@ func (e *Engine) CheckOutput(file string, workspaces ...string) error {
 	return err
 }
 
-// WriteOutput writes data to a file that the user named, see CheckOutput.
-func (e *Engine) WriteOutput(file string, data []byte, perm fs.FileMode, workspaces ...string) error {
+// WriteOutput writes data to a file that the user named, see CheckOutput. Other users cannot read a new
+// file, as they cannot read the record that the data is from.
+func (e *Engine) WriteOutput(file string, data []byte, workspaces ...string) error {
 	real, err := e.output(file, workspaces)
 	if err != nil {
 		return err
 	}
 	if real == "" {
-		return atomicfile.Put(e.Env.Path(file), data, perm)
+		return atomicfile.Put(e.Env.Path(file), data, 0o600)
 	}
 	root, err := confine.OpenRoot(filepath.Dir(real)) // a program may replace a folder by a link now
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	return atomicfile.PutIn(root, filepath.Base(real), data, perm)
+	return atomicfile.PutIn(root, filepath.Base(real), data, 0o600)
 }
 
 // output checks a file for CheckOutput, and returns its path without links if it is in a workspace.
