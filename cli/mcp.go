@@ -132,15 +132,14 @@ func (a *app) serveHTTP(ctx context.Context, address string, access server.Acces
 	if a.env.Get("GOGC") == "" { // it stands beside other programs for days: less memory for a little more work
 		defer debug.SetGCPercent(debug.SetGCPercent(50))
 	}
-	open := len(access.Tokens) == 0
-	access.SameUser = open && serve.KnowsUsers(ctx)
+	if access.SameUser, err = serve.SameUser(ctx, a.engine(), len(access.Tokens) > 0); err != nil {
+		_ = l.Close()
+		return err
+	}
 	mux := http.NewServeMux()
 	for _, e := range served {
 		mux.Handle(e.path(), e.server.Handler(access))
 		fmt.Fprintf(a.Err, "serving skills at http://%s%s\n", l.Addr(), e.path())
-	}
-	if open && !access.SameUser {
-		fmt.Fprintln(a.Err, "note: every user of this machine can connect and answer questions, because this system does not report which user opened a connection; to let in only clients with a token, use --token-file")
 	}
 	for _, e := range served {
 		a.noteOmitted(e)

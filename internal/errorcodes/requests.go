@@ -46,7 +46,7 @@ var requests = []Code{
 	{"too_many_clients", "limit", "All of the server's sessions are in use.", "Try again later."},
 	{"address_unusable", "", "The server cannot listen on this address.", "Choose another address."},
 	{"token_file", "invalid", "The token file could not be read or is invalid.", "Put one PRINCIPAL TOKEN pair on each line."},
-	{"token_needed", "invalid", "Other machines could reach the server without a token.", "Use a token file, or listen on 127.0.0.1."},
+	{"token_needed", "invalid", "Other machines, or other users of this one, could reach the server without a token.", "Use a token file, or listen on 127.0.0.1."},
 }
 
 var configuration = []Code{

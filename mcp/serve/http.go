@@ -118,9 +118,26 @@ func CheckAddress(address string, tokens bool) error {
 	return nil
 }
 
-// KnowsUsers reports whether metier can determine on this system which user opened a connection, so
-// that a server can require that its clients run as the same user.
-func KnowsUsers(ctx context.Context) bool { return peeruser.Works(ctx) == nil }
+// SameUser reports whether a server requires that its clients run as the same user: if it has no
+// tokens, on Linux. It fails if Linux does not report which user opened a connection, as in some
+// containers. Other systems never do, which a notice reports.
+func SameUser(ctx context.Context, e *engine.Engine, tokens bool) (bool, error) {
+	if tokens {
+		return false, nil
+	}
+	return sameUser(e, runtime.GOOS, peeruser.Works(ctx))
+}
+
+func sameUser(e *engine.Engine, system string, why error) (bool, error) {
+	switch {
+	case why == nil:
+		return true, nil
+	case system == "linux":
+		return false, metier.Errorf(metier.Invalid, "token_needed", "specify a file of tokens", "every user of this machine could connect without a token, because the system does not report which user opened a connection: %v", why)
+	}
+	e.Notify(engine.Notice{Severity: engine.Note, Text: "every user of this machine can connect and answer questions, because this system does not report which user opened a connection; to let in only clients with a token, specify a file of tokens"})
+	return false, nil
+}
 
 // HTTP serves until the context ends. Calls in progress get ten seconds to finish.
 func HTTP(ctx context.Context, l net.Listener, h http.Handler) error {
