@@ -45,7 +45,7 @@ type mcpSkill struct {
 	Bytes    int64               `json:"bytes"`
 	Dynamic  bool                `json:"dynamic"`
 	Tree     string              `json:"tree,omitempty"`
-	Verified *bool               `json:"verified,omitempty"` // with --verify
+	Verified *bool               `json:"verified,omitempty"` // with --verify, unless dynamic
 	Problems []metier.Diagnostic `json:"diagnostics"`
 }
 
@@ -147,7 +147,7 @@ func (a *app) mcpInspectCommand() *cobra.Command {
 		Long: `Inspect shows what a configured server offers, as a run would see it: the names
 and effects of its tools, and its skills with their problems. It does not fetch
 skill files. With --verify, it fetches all of them, checks sizes, digests, and
-frontmatter, and exits with 1 if any file does not match.`,
+frontmatter, and exits with 1 if any file does not match or cannot be verified.`,
 		Example: "  metier mcp inspect docs\n  metier mcp inspect docs --verify --json",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return a.mcpInspect(c.Context(), args[0], files, verify) },
@@ -185,11 +185,13 @@ func (a *app) mcpInspect(ctx context.Context, label string, files []string, veri
 	if err != nil {
 		return err
 	}
-	skills, bad := []mcpSkill{}, 0
+	skills, bad, open := []mcpSkill{}, 0, 0
 	for _, sk := range n.All() {
 		x := a.inspected(ctx, n, sk, verify)
 		if x.Verified != nil && !*x.Verified || sk.State == metier.Refused {
 			bad++
+		} else if verify && x.Verified == nil {
+			open++
 		}
 		skills = append(skills, x)
 	}
@@ -199,6 +201,9 @@ func (a *app) mcpInspect(ctx context.Context, label string, files []string, veri
 	})
 	if err == nil && bad > 0 {
 		err = &problem{exit: exitFailed, code: "mcp_not_verified", hint: "runs refuse these skills; report the problem to the server's operator", err: fmt.Errorf("%d of the server's skills cannot be used", bad)}
+	}
+	if err == nil && open > 0 {
+		err = &problem{exit: exitFailed, code: "mcp_not_verifiable", hint: "the server generates them on each request; runs ask each time before programs", err: fmt.Errorf("%d of the server's skills cannot be verified", open)}
 	}
 	return a.printed(err)
 }
@@ -215,32 +220,23 @@ func (a *app) inspected(ctx context.Context, n *metier.Snapshot, sk metier.Skill
 		defer b.Close()
 		m, err = b.Manifest(ctx)
 	}
-	names := []string{sk.Head.FileName}
+	if err != nil {
+		x.Problems, x.Verified = append(x.Problems, metier.Diagnostic{Severity: skillmd.Error, Code: metier.CodeOf(err), Detail: oneLine(err.Error()), Path: sk.Head.FileName}), new(bool)
+		return x
+	}
 	for _, f := range m.Files {
 		x.Files, x.Bytes = x.Files+1, x.Bytes+f.Size
-		if f.Path != sk.Head.FileName {
-			names = append(names, f.Path)
-		}
 	}
 	x.Dynamic, x.Tree = m.Dynamic, string(m.Tree)
 	x.Problems = append(x.Problems, diagnostics(m.Diagnostics)...)
 	if !verify {
 		return x
 	}
-	good := err == nil
-	for _, f := range names {
-		if err == nil {
-			var r io.ReadCloser
-			if r, err = b.Open(ctx, f); err == nil {
-				err = r.Close()
-			}
-		}
-		if err != nil {
-			x.Problems = append(x.Problems, metier.Diagnostic{Severity: skillmd.Error, Code: metier.CodeOf(err), Detail: oneLine(err.Error()), Path: f})
-			good, err = false, nil
-		}
+	bad := host.Verify(ctx, b, m)
+	if good := len(bad) == 0; !good || !m.Dynamic {
+		x.Verified = &good
 	}
-	x.Verified = &good
+	x.Problems = append(x.Problems, bad...)
 	return x
 }
 

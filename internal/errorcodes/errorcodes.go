@@ -69,6 +69,7 @@ var exits = map[string]string{
 	"harness_exists":      "1",
 	"harness_not_written": "1",
 	"interrupted":         "130",
+	"mcp_not_verifiable":  "1",
 	"mcp_not_verified":    "1",
 	"name_invalid":        "2",
 	"output_unwritable":   "1",

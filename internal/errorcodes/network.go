@@ -63,6 +63,7 @@ var protocol = []Code{
 	{"mcp_server_unknown", "not_found", "No MCP server with this name is configured.", "List the servers with 'metier mcp ls'."},
 	{"mcp_server_changed", "drift", "The configuration of an MCP server changed after the run began.", "Check the file. Then resume with on_drift reload to start the server with its current configuration, or with on_drift warn to continue without the server."},
 	{"mcp_not_verified", "", "Some of the server's skills do not match their entries.", "Report it to the server's operator. Runs refuse these skills."},
+	{"mcp_not_verifiable", "", "Some of the server's skills are dynamic, so nothing shows which files a run will get.", "Ask the server's operator to list the files with their digests."},
 	{"mcp_error", "unavailable", "The server returned an error.", "Read the message."},
 	{"mcp_failed", "unavailable", "The server could not be started, or the connection failed.", "Check it with 'metier mcp inspect SERVER'."},
 	{"mcp_timeout", "unavailable", "The server did not respond in time.", "Check it with 'metier mcp inspect SERVER'."},
