@@ -34,8 +34,11 @@ func (f *Folder) tied(_ context.Context, en record.Entry) (*record.Child, error)
 	err = k.openRoot()
 	if err == nil {
 		err = k.check()
+		if metier.CodeOf(err) == CodeNotFound {
+			err = nil // a missing log is compared with its heads
+		}
 	}
-	if err == nil || metier.CodeOf(err) == CodeNotFound { // a missing log is compared with its heads
+	if err == nil {
 		err = k.openHeads(false)
 	}
 	if err != nil {

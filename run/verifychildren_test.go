@@ -94,6 +94,20 @@ func TestVerify_FindsLostRecordsOfSubagents(t *testing.T) {
 	}
 }
 
+func TestVerify_FindsLostRecordOfEndedSubagent(t *testing.T) {
+	t.Parallel()
+	root, state := t.TempDir(), t.TempDir()
+	_, k := parent(t, root, state, true)
+	ok(t, os.Remove(k.Path(run.FileLog)))
+	if r := verified(t, root, "r", state); r.OK {
+		t.Error("it verifies without the log")
+	}
+	ok(t, os.RemoveAll(k.Dir()))
+	if r := verified(t, root, "r", state); r.OK {
+		t.Error("it verifies without the folder")
+	}
+}
+
 // A process that is killed before it writes anything leaves an empty folder, or an empty log.
 func TestVerify_AcceptsSubagentsThatWroteNothing(t *testing.T) {
 	t.Parallel()
