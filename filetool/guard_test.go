@@ -355,8 +355,8 @@ func TestWhatGitAndLinksLeadToIsProtected(t *testing.T) {
 			}
 		}
 		o.Protected = []string{e.at("mcp.json"), e.at("chain")}
-	}}, map[string]string{"bare/HEAD": "", "bare/objects/x": "", "bare/config": "", "other/objects/x": ""})
-	for _, p := range []string{"cfg/mcp.json", "cfg/second", "bare/config", "bare/hooks/update"} {
+	}}, map[string]string{"bare/HEAD": "", "bare/objects/x": "", "bare/config": "", "other/objects/x": "", "half/HEAD": ""})
+	for _, p := range []string{"cfg/mcp.json", "cfg/second", "bare/config", "bare/hooks/update", "half/objects/x", "half/commondir"} {
 		e.refuse(policy.CodePathReadOnly, "write_file", args{"path": p, "content": "mine"})
 	}
 	if o := e.call("write_file", args{"path": "other/config", "content": "x"}); o.Code() != "" {

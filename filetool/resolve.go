@@ -111,11 +111,13 @@ func (w *Workspace) resolve(abs string, write bool, rules ruleset) (Target, erro
 	return t, nil
 }
 
-// inRepository reports whether a path is in a bare git repository below a folder. Its files can name
-// programs, and those that a program created are checked only after programs.
+// inRepository reports whether a path is in a bare git repository below a folder, or makes one of a
+// folder with a HEAD. Its files can name programs, and those that a program created are checked only
+// after programs.
 func inRepository(host, real string) bool {
-	for dir := filepath.Dir(real); dir != host && confine.Within(host, dir); dir = filepath.Dir(dir) {
-		if gitrepos.IsBare(dir) {
+	for dir, name := filepath.Dir(real), filepath.Base(real); dir != host && confine.Within(host, dir); dir, name = filepath.Dir(dir), filepath.Base(dir) {
+		_, err := os.Lstat(filepath.Join(dir, "HEAD"))
+		if err == nil && (name == "objects" || name == "commondir") || gitrepos.IsBare(dir) {
 			return true
 		}
 	}
