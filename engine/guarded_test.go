@@ -53,6 +53,34 @@ func TestRemember_ForgetsProjectsThatAreGone(t *testing.T) {
 	}
 }
 
+// The files that commands were given last are remembered, if they are in a workspace.
+func TestRememberSources_ForgetsTheFirst(t *testing.T) {
+	t.Parallel()
+	ws := t.TempDir()
+	e := New(config.NewEnv([]string{"HOME=" + t.TempDir()}, ""), Options{})
+	l := Launch{Workspace: ws, Sources: []string{filepath.Join(t.TempDir(), "elsewhere.yaml")}}
+	for i := range mostSources + 3 {
+		file := filepath.Join(ws, strconv.Itoa(i)+".yaml")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l.Sources = append(l.Sources, file)
+	}
+	if err := e.rememberSources(l); err != nil {
+		t.Fatal(err)
+	}
+	got := e.sources(ws)
+	if diff := cmp.Diff(mostSources, len(got)); diff != "" {
+		t.Errorf("sources (-want +got):\n%s", diff)
+	}
+	if last := l.Sources[len(l.Sources)-1]; !slices.Contains(got, last) {
+		t.Errorf("%s is not among %v", last, got)
+	}
+	if elsewhere := l.Sources[0]; slices.Contains(got, elsewhere) {
+		t.Errorf("%s is among %v", elsewhere, got)
+	}
+}
+
 func TestKnown_ReportsEachListThatCannotBeReadOnce(t *testing.T) {
 	t.Parallel()
 	var said []string

@@ -25,8 +25,8 @@ const (
 	knownSources  = "sources"  // files and folders that commands were given, which all runs protect
 )
 
-// mostSources is how many files and folders that commands were given are remembered.
-const mostSources = 1000
+// mostSources is how many files and folders that commands were given are remembered. Each run reads them.
+const mostSources = 200
 
 // remember adds a folder to a list.
 func (e *Engine) remember(list, folder string) error {
