@@ -199,9 +199,9 @@ func difference(want, got []byte) string {
 	return "only spaces, line ends or the order of fields differ"
 }
 
-// byUse orders names of fields: times and hashes, which differ whenever anything else does, are last.
+// byUse orders names of fields: times and hashes, which differ if anything else does, are last.
 func byUse(a, b string) int {
-	last := func(s string) int { return slices.Index([]string{"generatedAt", "hash"}, s) }
+	last := func(s string) int { return slices.Index([]string{"generatedAt", "updatedAt", "endedAt", "durationMs", "hash"}, s) }
 	return cmp.Or(cmp.Compare(last(a), last(b)), cmp.Compare(a, b))
 }
 
