@@ -128,15 +128,15 @@ func (d *doctor) root(ctx context.Context, r skillroots.Root, set settings.Setti
 		d.bad("skills", err)
 		return
 	}
-	states, faults := map[string]int{}, map[string]int{}
+	states, faults := map[metier.Status]int{}, map[string]int{}
 	for _, sk := range snap.All() {
-		states[string(sk.State)]++
+		states[sk.State]++
 	}
 	for _, g := range snap.Diagnostics() {
 		faults[string(g.Severity)]++
 	}
-	text := fmt.Sprintf("%s (%s): %s", where, r.Tier.Or(), plural.Of(states["loaded"], "skill"))
-	for _, s := range []string{"hidden", "disabled", "shadowed", "refused"} {
+	text := fmt.Sprintf("%s (%s): %s", where, r.Tier.Or(), plural.Of(states[metier.Loaded], "skill"))
+	for _, s := range []metier.Status{metier.Hidden, metier.Disabled, metier.Shadowed, metier.Refused} {
 		if states[s] > 0 {
 			text += fmt.Sprintf(", %d %s", states[s], s)
 		}
