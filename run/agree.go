@@ -201,7 +201,9 @@ func difference(want, got []byte) string {
 
 // byUse orders names of fields: times and hashes, which differ if anything else does, are last.
 func byUse(a, b string) int {
-	last := func(s string) int { return slices.Index([]string{"generatedAt", "updatedAt", "endedAt", "durationMs", "hash"}, s) }
+	last := func(s string) int {
+		return slices.Index([]string{"generatedAt", "updatedAt", "endedAt", "durationMs", "hash"}, s)
+	}
 	return cmp.Or(cmp.Compare(last(a), last(b)), cmp.Compare(a, b))
 }
 
