@@ -16,7 +16,7 @@ import (
 	"metier/settings"
 )
 
-// Catalog is what the model is told about the available skills: a filtered,
+// Catalog is what the model sees of the available skills: a filtered,
 // budgeted view of the snapshot. Its order is stable, since prompt caches
 // depend on it, and what it leaves out is counted and can be reached.
 type Catalog struct {

@@ -139,7 +139,7 @@ func (f *Folder) idle(ctx context.Context, st State) (string, error) {
 const mostTask = 200
 
 // opening returns the time of the first entry, and the start of the first message to the agent, on
-// one line. The message is "" if there is none, or if its content is gone.
+// one line. Without a message, or if its content is gone, task is "".
 func (f *Folder) opening(ctx context.Context) (at time.Time, task string) {
 	for en, err := range f.log.Read(ctx, 1) {
 		if err != nil {

@@ -100,7 +100,7 @@ type Names struct {
 	Protect    Protect
 }
 
-// Catalog says what the model is told about the available skills.
+// Catalog determines what the model sees of the available skills.
 type Catalog struct {
 	Format  CatalogFormat
 	Place   CatalogPlace
