@@ -42,7 +42,7 @@ var layers = []layer{
 	{"providers", 45, []string{"model/provider"}, "which models there are is known above their adapters"},
 	{"protocol", 50, []string{"mcp/"}, "a protocol is spoken below the application that uses it"},
 	{"configuration", 52, []string{"config"}, "what an operator and a project wrote down is read in one place, for every surface"},
-	{"application", 54, []string{"skillroots", "userstate"}, "each part of the application can be used without the others"},
+	{"application", 54, []string{"skillroots", "userstate", "install"}, "each part of the application can be used without the others"},
 	{"engine", 56, []string{"engine"}, "the application knows no surface, so that every surface can call it"},
 	{"diagnosis", 57, []string{"engine/doctor"}, "it asks the engine what a run would find, and words nothing for one surface"},
 	{"surface", 58, []string{"mcp/serve", "mcp/install", "chat", "httpapi", "web", "worker"}, "a surface is a thin client of the engine"},

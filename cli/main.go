@@ -204,10 +204,11 @@ func (a *app) root() *cobra.Command {
 	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d", min(max(a.columns(), 80), 120))
 	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), ".FlagUsages", wrapped))
 	c.SetFlagErrorFunc(flagUsage)
-	c.AddGroup(&cobra.Group{ID: "work", Title: "Run:"}, &cobra.Group{ID: "skills", Title: "Skills:"}, &cobra.Group{ID: "author", Title: "Write and check skills:"},
+	c.AddGroup(&cobra.Group{ID: "work", Title: "Run:"}, &cobra.Group{ID: "skills", Title: "Skills:"}, &cobra.Group{ID: "install", Title: "Install skills:"}, &cobra.Group{ID: "author", Title: "Write and check skills:"},
 		&cobra.Group{ID: "proof", Title: "Inspect and verify:"}, &cobra.Group{ID: "setup", Title: "Set up:"})
 	c.AddCommand(a.runCommand(), a.execCommand(), a.mcpCommand(), a.sandboxCommand(), a.runsCommand(), a.auditCommand(), a.profileCommand(), a.subagentsCommand(), a.doctorCommand(), a.versionCommand())
 	c.AddCommand(a.listCommand(), a.showCommand(), a.explainCommand(), a.searchCommand(), a.enableCommand(), a.disableCommand(), a.trustCommand())
+	c.AddCommand(a.addCommand(), a.removeCommand(), a.verifyCommand())
 	c.AddCommand(a.initCommand(), a.validateCommand(), a.fixCommand(), a.readPropertiesCommand(), a.toPromptCommand(), a.harnessCommand())
 	c.SetHelpCommandGroupID("setup")
 	c.SetCompletionCommandGroupID("setup")

@@ -23,6 +23,7 @@ func Groups() []Group {
 		{"Requests and commands", requests},
 		{"Configuration, settings, and state", configuration},
 		{"Skills", skills},
+		{"Installed skills", installed},
 		{"Files and tools", files},
 		{"Policy and approvals", decisions},
 		{"Scripts, sandboxes, and browsers", scripts},

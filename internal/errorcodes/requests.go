@@ -76,7 +76,7 @@ var configuration = []Code{
 	{"telemetry_lost", "", "Telemetry could not be delivered. The run is not affected.", "Check the endpoint."},
 	{"secrets_unread", "", "The configuration could not be read while a program was running, so a secret that was added to it since may not be redacted.", "Fix the configuration file that the message names."},
 	{"secret_unavailable", "unavailable", "A secret could not be read from its variable, file, or program.", "Set the variable, fix the file, or remove the secret from the configuration."},
-	{"confirmation_needed", "", "The command would change another program's file, but cannot ask for confirmation without a terminal.", "Set the command's yes flag to skip the confirmation, or paste the printed entry yourself."},
+	{"confirmation_needed", "", "The command would change skills or another program's file, but cannot ask for confirmation without a terminal.", "Set the command's yes flag to skip the confirmation."},
 	{"client_unknown", "", "No client has this name.", "Use one of the names in the hint."},
 	{"client_file_unusable", "unavailable", "The client's configuration file could not be read or changed.", "Paste the printed entry yourself."},
 }

@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"metier/engine"
+	"metier/install"
+	"metier/internal/plural"
+	"metier/settings"
+)
+
+// installFlags choose the skills folder in which skills are installed.
+type installFlags struct {
+	workspace, profile string
+	set                []string
+	global, yes        bool
+}
+
+func (f *installFlags) flags(c *cobra.Command) {
+	fl := c.Flags()
+	fl.BoolVarP(&f.global, "global", "g", false, "use the user's skills folder, ~/.agents/skills, instead of the project's")
+	fl.BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")
+	fl.StringVar(&f.workspace, "workspace", "", "project `folder` (default: the current one)")
+	fl.StringVar(&f.profile, "profile", "", "settings `profile`; see 'metier profile list'")
+	fl.StringArrayVar(&f.set, "set", nil, "change a setting: `name=value` (repeatable)")
+}
+
+// installation opens the skills folder.
+func (a *app) installation(ctx context.Context, f installFlags) (*engine.Installation, error) {
+	layer, err := setFlag(f.set)
+	if err != nil {
+		return nil, err
+	}
+	in, err := a.engine().Install(ctx, engine.Request{Workspace: f.workspace, Profile: f.profile, Layers: []settings.Layer{layer}}, f.global)
+	if err == nil && in.Recovered {
+		fmt.Fprintln(a.Err, "note: an interrupted change was completed")
+	}
+	return in, err
+}
+
+func (a *app) addCommand() *cobra.Command {
+	var place installFlags
+	var r install.Request
+	c := &cobra.Command{Use: "add SOURCE", GroupID: "install", Short: "Install skills",
+		Long: `Add copies skills into the project's skills folder, .agents/skills, and records in
+metier.lock where they came from and what their files are. It shows what it would
+install, and asks first. Nothing of a skill runs.
+
+SOURCE is a folder, such as ./my-skill. If it contains several skills, choose some
+with --skill, or all with --all.`,
+		Example: "  metier add ./my-skill\n  metier add ~/skills --skill pdf --skill docx\n  metier add ./skills --all --global",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			in, err := a.installation(c.Context(), place)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, in.Close()) }()
+			if r.Source, err = in.Source(args[0], a.Dir); err != nil {
+				return err
+			}
+			p, err := in.Prepare(c.Context(), r, in.Settings)
+			if err != nil {
+				return err
+			}
+			return a.change(c.Context(), in, p, place.yes)
+		}}
+	place.flags(c)
+	fl := c.Flags()
+	fl.StringArrayVar(&r.Skills, "skill", nil, "`name` or folder of a skill in the source (repeatable)")
+	fl.BoolVar(&r.All, "all", false, "install all skills of the source")
+	fl.BoolVar(&r.Force, "force", false, "replace skills that come from another source, or were changed")
+	a.completions(c)
+	c.ValidArgsFunction = firstArg(1, folders)
+	return c
+}
+
+func (a *app) removeCommand() *cobra.Command {
+	var place installFlags
+	var force bool
+	c := &cobra.Command{Use: "remove NAME...", GroupID: "install", Short: "Remove installed skills",
+		Long: `Remove deletes skills that 'metier add' installed, and their entries in metier.lock.
+It does not remove skills that were changed after they were installed, except with
+--force.`,
+		Example: "  metier remove pdf\n  metier remove pdf docx --yes", Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			in, err := a.installation(c.Context(), place)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, in.Close()) }()
+			p, err := in.Remove(c.Context(), args, force)
+			if err != nil {
+				return err
+			}
+			return a.change(c.Context(), in, p, place.yes)
+		}}
+	place.flags(c)
+	c.Flags().BoolVar(&force, "force", false, "also remove skills that were changed")
+	a.completions(c)
+	return c
+}
+
+// changeDocument is the result of a command that changes installed skills.
+type changeDocument struct {
+	Folder  string       `json:"folder"`
+	Lock    string       `json:"lock"`
+	Changed bool         `json:"changed"`
+	Skills  []changeItem `json:"skills"`
+}
+
+type changeItem struct {
+	Name   string         `json:"name"`
+	Action install.Action `json:"action"`
+	Entry  *install.Entry `json:"entry,omitempty"` // new
+}
+
+// change shows a plan, asks, and makes it.
+func (a *app) change(ctx context.Context, in *engine.Installation, p *install.Plan, yes bool) error {
+	doc := changeDocument{Folder: in.Dir, Lock: in.LockFile, Skills: []changeItem{}}
+	for _, c := range p.Changes {
+		item := changeItem{Name: c.Name, Action: c.Action}
+		if c.Action != install.Remove {
+			item.Entry = &c.Entry
+		}
+		doc.Skills = append(doc.Skills, item)
+	}
+	doc.Changed = slices.ContainsFunc(p.Changes, func(c install.Change) bool { return c.Action != install.Keep })
+	if !a.json {
+		a.showChanges(p)
+	}
+	agreed, err := a.agreed(ctx, doc, yes)
+	if err != nil || !agreed {
+		return errors.Join(err, p.Discard())
+	}
+	if err := p.Apply(ctx); err != nil {
+		return err
+	}
+	return a.put(doc, func() { fmt.Fprintf(a.Err, "done; see %s\n", oneLine(in.LockFile)) })
+}
+
+// agreed asks whether to make a change, unless there is nothing to ask.
+func (a *app) agreed(ctx context.Context, doc changeDocument, yes bool) (bool, error) {
+	if yes || !doc.Changed {
+		return true, nil
+	}
+	if !a.asks() {
+		return false, &problem{exit: exitUsage, code: "confirmation_needed", err: errors.New("cannot ask for confirmation without a terminal"), hint: "confirm the change with --yes"}
+	}
+	return a.confirms(ctx, fmt.Sprintf("Change %s?", oneLine(doc.Folder)))
+}
+
+// showChanges prints a table of a plan.
+func (a *app) showChanges(p *install.Plan) {
+	t := table{heads: []string{"", "NAME", "FILES", "SIZE", "DESCRIPTION"}, right: []int{2, 3}, width: a.columns()}
+	for _, c := range p.Changes {
+		files, size := "", ""
+		if c.Action != install.Remove {
+			files, size = strconv.Itoa(len(c.Entry.Files)), plural.Thousands(c.Bytes)
+		}
+		t.add(string(c.Action), c.Name, files, size, c.Skill.Description)
+	}
+	t.print(a.Out, "")
+}

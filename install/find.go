@@ -1,0 +1,105 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/internal/plural"
+	"metier/policy"
+	"metier/settings"
+	"metier/source/local"
+)
+
+// Fetched is the content of a source in a folder.
+type Fetched struct {
+	Source Source
+	Dir    string // the folder
+	Commit string // of a repository
+	Digest string // of the bytes of an archive or a file
+	done   func() error
+}
+
+// Close removes what was fetched. The folder of a local source stays.
+func (f *Fetched) Close() error {
+	if f.done == nil {
+		return nil
+	}
+	return f.done()
+}
+
+// Found is the skills in what was fetched.
+type Found struct {
+	*Fetched
+	Skills []metier.Skill // by path
+	snap   *metier.Snapshot
+}
+
+// Find finds the skills in what was fetched. set are the settings by which they would be loaded.
+func Find(ctx context.Context, f *Fetched, set settings.Settings) (*Found, error) {
+	dir := filepath.Join(f.Dir, filepath.FromSlash(f.Source.Path))
+	src, err := local.New(dir, &local.Options{Scan: settings.ScanRecursive, FileNames: set.Discover.FileNames})
+	if err != nil {
+		return nil, err
+	}
+	mount := metier.Mount{Label: "source", Tier: policy.ThirdParty, Source: src, Root: dir}
+	snap, err := metier.Build(ctx, []metier.Mount{mount}, set.Parse, set.Names, set.Read.IndexRoot, false)
+	if err != nil {
+		return nil, err
+	}
+	out := &Found{Fetched: f, snap: snap, Skills: snap.All()}
+	slices.SortFunc(out.Skills, func(a, b metier.Skill) int { return strings.Compare(a.ID.Path, b.ID.Path) })
+	if len(out.Skills) == 0 {
+		return nil, metier.Fieldf(metier.NotFound, "Request.Source", "source_without_skills", "use a folder that contains a SKILL.md, or contains folders that do", "%s contains no skill", f.Source)
+	}
+	return out, nil
+}
+
+// Choose returns the skills with these names. Without names, it returns the only skill, or all of
+// them if all is set.
+func (f *Found) Choose(names []string, all bool) ([]metier.Skill, error) {
+	if len(names) == 0 {
+		if len(f.Skills) > 1 && !all {
+			return nil, metier.Fieldf(metier.Invalid, "Request.Skills", "skills_not_chosen", "name them with Request.Skills, or set Request.All", "%s contains %s: %s",
+				f.Source, plural.Of(len(f.Skills), "skill"), strings.Join(f.Names(), ", "))
+		}
+		return f.Skills, nil
+	}
+	var out []metier.Skill
+	for _, n := range names {
+		found := slices.DeleteFunc(slices.Clone(f.Skills), func(sk metier.Skill) bool { return sk.Name != n && path.Base(sk.ID.Path) != n && sk.ID.Path != n })
+		switch {
+		case len(found) == 0:
+			return nil, metier.Fieldf(metier.NotFound, "Request.Skills", "skill_not_found", fmt.Sprintf("the source contains: %s", strings.Join(f.Names(), ", ")), "%s contains no skill %q", f.Source, n)
+		case len(found) > 1:
+			paths := make([]string, len(found))
+			for i, sk := range found {
+				paths[i] = sk.ID.Path
+			}
+			return nil, metier.Fieldf(metier.Invalid, "Request.Skills", "skill_ambiguous", "name the folder instead: "+strings.Join(paths, ", "), "%s contains %d skills %q", f.Source, len(found), n)
+		}
+		if !slices.ContainsFunc(out, func(sk metier.Skill) bool { return sk.ID == found[0].ID }) {
+			out = append(out, found[0])
+		}
+	}
+	return out, nil
+}
+
+// Names returns the names of the skills, or the paths of those without a name.
+func (f *Found) Names() []string {
+	var out []string
+	for _, sk := range f.Skills {
+		name := sk.Name
+		if name == "" {
+			name = sk.ID.Path
+		}
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,140 @@
+package install
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"metier"
+	"metier/internal/confine"
+	"metier/internal/digest"
+	"metier/internal/namedfile"
+	"metier/internal/skillname"
+)
+
+// lockVersion is the version of the format of a lock.
+const lockVersion = 1
+
+// maxLock limits the size of a lock that is read.
+const maxLock = 64 << 20
+
+// Lock lists the installed skills of a store. The same skills always have the same bytes as a lock.
+type Lock struct {
+	Version int              `json:"version"`
+	Skills  map[string]Entry `json:"skills"` // by the name of their folder
+}
+
+// Entry is an installed skill: where it came from, and what its files are.
+type Entry struct {
+	Source
+	Commit string                `json:"commit,omitempty"` // of a repository
+	Digest string                `json:"digest,omitempty"` // of the bytes of an archive or a file
+	Tree   string                `json:"tree"`             // over all files
+	Files  map[string]LockedFile `json:"files"`            // by path
+	Agents []string              `json:"agents,omitempty"` // agents whose folders link to the skill
+}
+
+// LockedFile is a file of an installed skill.
+type LockedFile struct {
+	SHA256 string `json:"sha256"`
+	Mode   string `json:"mode"` // 0644 or 0755
+}
+
+// newLock returns a lock without skills.
+func newLock() Lock { return Lock{Version: lockVersion, Skills: map[string]Entry{}} }
+
+// ReadLock reads a lock. A missing file is a lock without skills.
+func ReadLock(file string) (Lock, error) {
+	raw, err := namedfile.Read(file, maxLock)
+	if errors.Is(err, fs.ErrNotExist) {
+		return newLock(), nil
+	}
+	if err != nil {
+		return Lock{}, err
+	}
+	return parseLock(file, raw)
+}
+
+func parseLock(file string, raw []byte) (Lock, error) {
+	l := Lock{}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	err := d.Decode(&l)
+	switch {
+	case err != nil:
+		err = errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	case l.Version != lockVersion:
+		err = fmt.Errorf("its version is %d; the supported version is %d", l.Version, lockVersion)
+	default:
+		err = l.check()
+	}
+	if err != nil {
+		return Lock{}, &metier.Error{Op: "read", Path: file, Kind: metier.Invalid, Code: "lock_invalid", Hint: "restore the file from version control, or remove it and add the skills again", Err: err}
+	}
+	if l.Skills == nil {
+		l.Skills = map[string]Entry{}
+	}
+	return l, nil
+}
+
+// check reports a name, path, or digest that no metier writes.
+func (l Lock) check() error {
+	for name, e := range l.Skills {
+		if err := checkName(name); err != nil {
+			return err
+		}
+		if !digest.Valid(e.Tree) {
+			return fmt.Errorf("skill %q: %q is not a digest", name, e.Tree)
+		}
+		for p, f := range e.Files {
+			if clean, err := confine.Clean(p); err != nil || clean != p {
+				return fmt.Errorf("skill %q: %q is not a path of a file in a skill", name, p)
+			}
+			if !digest.Valid("sha256:"+f.SHA256) || f.Mode != modeText(false) && f.Mode != modeText(true) {
+				return fmt.Errorf("skill %q: the entry of %q has no valid digest and mode", name, p)
+			}
+		}
+	}
+	return nil
+}
+
+// checkName reports a name that cannot be the name of a folder of a store.
+func checkName(name string) error {
+	if name == "" || name != path.Base(name) || strings.HasPrefix(name, ".") || len(name) > skillname.Max || !filepath.IsLocal(name) || strings.ContainsAny(name, `\:`) {
+		return fmt.Errorf("%q cannot be the name of a skill's folder", name)
+	}
+	return nil
+}
+
+// Bytes returns the text of the lock.
+func (l Lock) Bytes() []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(l); err != nil {
+		panic("install: " + err.Error()) // strings and maps of strings can always be encoded
+	}
+	return b.Bytes()
+}
+
+func modeText(exec bool) string {
+	if exec {
+		return "0755"
+	}
+	return "0644"
+}
+
+// lockedFiles returns the files of a manifest as a lock lists them.
+func lockedFiles(m metier.Manifest) map[string]LockedFile {
+	out := make(map[string]LockedFile, len(m.Files))
+	for _, f := range m.Files {
+		out[f.Path] = LockedFile{SHA256: strings.TrimPrefix(string(f.Digest), "sha256:"), Mode: modeText(f.Exec)}
+	}
+	return out
+}

@@ -1,0 +1,89 @@
+package install_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"metier"
+	"metier/install"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]install.Source{
+		"./pdf":                          {Kind: install.Folder, Location: "/work/pdf"},
+		"..":                             {Kind: install.Folder, Location: "/"},
+		"pdf":                            {Kind: install.Folder, Location: "/work/pdf"},
+		"~/skills":                       {Kind: install.Folder, Location: "/home/skills"},
+		"/opt/skills/":                   {Kind: install.Folder, Location: "/opt/skills"},
+		"pdf.zip":                        {Kind: install.Archive, Location: "/work/pdf.zip"},
+		"./a/pdf.SKILL":                  {Kind: install.Archive, Location: "/work/a/pdf.SKILL"},
+		"acme/skills":                    {Kind: install.Git, Location: "https://github.com/acme/skills"},
+		"acme/skills.git":                {Kind: install.Git, Location: "https://github.com/acme/skills"},
+		"acme/skills@v1.2":               {Kind: install.Git, Location: "https://github.com/acme/skills", Ref: "v1.2"},
+		"acme/skills/a/b@v1":             {Kind: install.Git, Location: "https://github.com/acme/skills", Ref: "v1", Path: "a/b"},
+		"acme/skills@v1#a/b/":            {Kind: install.Git, Location: "https://github.com/acme/skills", Ref: "v1", Path: "a/b"},
+		"https://github.com/acme/skills": {Kind: install.Git, Location: "https://github.com/acme/skills"},
+		"https://github.com/acme/skills/tree/main/a/b":          {Kind: install.Git, Location: "https://github.com/acme/skills", Ref: "main", Path: "a/b"},
+		"https://github.com/acme/skills/blob/main/a/b/SKILL.md": {Kind: install.Git, Location: "https://github.com/acme/skills", Ref: "main", Path: "a/b"},
+		"https://gitlab.com/acme/team/skills/-/tree/v2/a":       {Kind: install.Git, Location: "https://gitlab.com/acme/team/skills", Ref: "v2", Path: "a"},
+		"https://git.example.com/team/skills.git@main#pdf":      {Kind: install.Git, Location: "https://git.example.com/team/skills.git", Ref: "main", Path: "pdf"},
+		"git+https://git.example.com/team/skills":               {Kind: install.Git, Location: "https://git.example.com/team/skills"},
+		"ssh://git@git.example.com:2222/team/skills.git@v1":     {Kind: install.Git, Location: "ssh://git@git.example.com:2222/team/skills.git", Ref: "v1"},
+		"git@git.example.com:team/skills.git@v1#pdf":            {Kind: install.Git, Location: "git@git.example.com:team/skills.git", Ref: "v1", Path: "pdf"},
+		"file:///srv/skills.git":                                {Kind: install.Git, Location: "file:///srv/skills.git"},
+		"https://skills.example.com":                            {Kind: install.Index, Location: "https://skills.example.com"},
+		"http://127.0.0.1:8080/team/":                           {Kind: install.Index, Location: "http://127.0.0.1:8080/team/"},
+		"https://skills.example.com/pdf.tar.gz":                 {Kind: install.Archive, Location: "https://skills.example.com/pdf.tar.gz"},
+		"https://skills.example.com/pdf/SKILL.md":               {Kind: install.File, Location: "https://skills.example.com/pdf/SKILL.md"},
+		"oci://registry.example.com/skills/pdf:1.0":             {Kind: install.OCI, Location: "oci://registry.example.com/skills/pdf:1.0"},
+	} {
+		got, err := install.Parse(text, "/work", "/home")
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+func TestParse_Refuses(t *testing.T) {
+	t.Parallel()
+	for text, code := range map[string]string{
+		"":                                  "source_invalid",
+		"-u":                                "source_invalid",
+		"--upload-pack=x":                   "source_invalid",
+		"ext::sh -c x":                      "source_invalid",
+		"ftp://example.com/x.zip":           "source_invalid",
+		"a/b\nc":                            "source_invalid",
+		"acme/skills@-x":                    "source_invalid",
+		"acme/skills@a..b":                  "source_invalid",
+		"acme/skills#../x":                  "source_invalid",
+		"https://github.com/acme":           "source_invalid",
+		"https://u:p@git.example.com/x.git": "source_password",
+	} {
+		_, err := install.Parse(text, "/work", "/home")
+		if diff := cmp.Diff(code, metier.CodeOf(err)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+func TestSource_ParsesItsOwnText(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"./pdf", "acme/skills/a/b@v1", "git@git.example.com:team/skills.git@v1#pdf", "https://skills.example.com", "oci://registry.example.com/pdf:1"} {
+		want, err := install.Parse(text, "/work", "/home")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := install.Parse(want.String(), "/", "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", want, diff)
+		}
+	}
+}

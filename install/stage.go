@@ -1,0 +1,284 @@
+package install
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/internal/digest"
+	"metier/settings"
+)
+
+// Action is what a change does to a skill.
+type Action string
+
+// The actions.
+const (
+	Add     Action = "add"
+	Replace Action = "replace"
+	Keep    Action = "keep" // the files are the same; the entry of the lock may differ
+	Remove  Action = "remove"
+)
+
+// Plan is a change of a store that was checked, and was not made yet.
+type Plan struct {
+	Changes []Change // by name
+	store   *Store
+	id      string
+}
+
+// Change is what a plan does to one skill.
+type Change struct {
+	Name     string
+	Action   Action
+	Skill    metier.Skill // as it was found; empty if it is removed
+	Entry    Entry        // of the new lock
+	Was      *Entry       // of the old lock; nil: it is not there
+	Files    []FileChange // by path; none if the files are the same
+	Bytes    int64        // of all new files
+	Modified bool         // the installed files are not those of the lock
+}
+
+// FileChange is a file that differs.
+type FileChange struct {
+	Path   string
+	Action Action
+}
+
+// Request is what to install.
+type Request struct {
+	Source Source
+	Skills []string // by name, or by folder in the source; none: the only one
+	All    bool     // every skill of the source
+	Force  bool     // replace a skill of another source, and one that was modified
+	Agents []string // agents whose folders link to the skills
+}
+
+// Prepare fetches what a request asks for, and stages it. set are the settings by which the skills
+// would be loaded. Apply or Discard ends the plan.
+func (s *Store) Prepare(ctx context.Context, r Request, set settings.Settings) (_ *Plan, err error) {
+	f, err := Fetch(ctx, r.Source)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	found, err := Find(ctx, f, set)
+	if err != nil {
+		return nil, err
+	}
+	skills, err := found.Choose(r.Skills, r.All)
+	if err != nil {
+		return nil, err
+	}
+	return s.Stage(ctx, found, skills, r)
+}
+
+// Stage copies skills into the store's staging folder, and checks the copies. It fails if one of
+// them cannot be installed. Apply or Discard ends the plan.
+func (s *Store) Stage(ctx context.Context, f *Found, skills []metier.Skill, r Request) (*Plan, error) {
+	p := &Plan{store: s, id: s.o.ID()}
+	for _, sk := range skills {
+		c, err := p.stage(ctx, f, sk, r)
+		if err != nil {
+			return nil, errors.Join(about(sk, err), p.Discard())
+		}
+		if i := slices.IndexFunc(p.Changes, func(x Change) bool { return strings.EqualFold(x.Name, c.Name) }); i >= 0 {
+			return nil, errors.Join(metier.Errorf(metier.Invalid, "skill_ambiguous", "install one of them", "%s and %s have the same name", p.Changes[i].Skill.ID.Path, sk.ID.Path), p.Discard())
+		}
+		p.Changes = append(p.Changes, c)
+	}
+	slices.SortFunc(p.Changes, func(a, b Change) int { return cmp.Compare(a.Name, b.Name) })
+	return p, nil
+}
+
+// about adds the skill to an error.
+func about(sk metier.Skill, err error) error {
+	if e, ok := errors.AsType[*metier.Error](err); ok && e.Skill == "" {
+		c := *e
+		c.Skill = cmp.Or(sk.Name, sk.ID.Path)
+		return &c
+	}
+	return fmt.Errorf("skill %q: %w", cmp.Or(sk.Name, sk.ID.Path), err)
+}
+
+func (p *Plan) stage(ctx context.Context, f *Found, sk metier.Skill, r Request) (Change, error) {
+	if sk.State == metier.Refused {
+		return Change{}, refused(sk)
+	}
+	if err := checkName(sk.Slug); err != nil {
+		return Change{}, metier.Errorf(metier.Invalid, "skill_name_invalid", "give the skill a name of lowercase letters, digits, and hyphens", "%v", err)
+	}
+	m, err := p.copy(ctx, f.snap, sk)
+	if err != nil {
+		return Change{}, err
+	}
+	c := Change{Name: sk.Slug, Skill: sk, Entry: Entry{Source: f.Source, Commit: f.Commit, Digest: f.Digest, Tree: string(m.Tree), Files: lockedFiles(m), Agents: r.Agents}}
+	if c.Entry.Path = path.Join(f.Source.Path, sk.ID.Path); c.Entry.Path == "." {
+		c.Entry.Path = ""
+	}
+	for _, file := range m.Files {
+		c.Bytes += file.Size
+	}
+	return c, p.store.compare(ctx, &c, r.Force)
+}
+
+// refused returns the reason for which a skill would not load.
+func refused(sk metier.Skill) error {
+	for _, d := range sk.Diagnostics {
+		if d.Severity == "error" {
+			return &metier.Error{Path: cmp.Or(d.Path, sk.ID.Path), Kind: metier.Invalid, Code: "skill_rejected", Hint: "ask the author of the skill to fix it; 'metier validate PATH' shows all problems", Err: errors.New(d.Detail)}
+		}
+	}
+	return &metier.Error{Path: sk.ID.Path, Kind: metier.Invalid, Code: "skill_rejected", Err: errors.New("the skill would not load")}
+}
+
+// copy copies the files of a skill into the staging folder. Their bytes are those of the manifest
+// that it returns.
+func (p *Plan) copy(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (metier.Manifest, error) {
+	b, err := snap.Open(ctx, sk.ID)
+	if err != nil {
+		return metier.Manifest{}, err
+	}
+	defer b.Close()
+	m, err := b.Manifest(ctx)
+	if err != nil {
+		return m, err
+	}
+	if err := complete(m); err != nil {
+		return m, err
+	}
+	dir := filepath.Join(p.id, "new", sk.Slug)
+	if err := p.store.work.MkdirAll(dir, 0o755); err != nil {
+		return m, err
+	}
+	to, err := p.store.work.OpenRoot(dir)
+	if err != nil {
+		return m, err
+	}
+	defer to.Close()
+	for _, f := range m.Files {
+		if err := copyFile(ctx, b, f, to); err != nil {
+			return m, err
+		}
+	}
+	return m, nil
+}
+
+func copyFile(ctx context.Context, b metier.Bundle, f metier.File, to *os.Root) error {
+	in, err := b.Open(ctx, f.Path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if dir := path.Dir(f.Path); dir != "." {
+		if err := to.MkdirAll(filepath.FromSlash(dir), 0o755); err != nil {
+			return err
+		}
+	}
+	mode := fs.FileMode(0o644)
+	if f.Exec {
+		mode = 0o755
+	}
+	out, err := to.OpenFile(filepath.FromSlash(f.Path), os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if errors.Is(err, fs.ErrExist) {
+		return &metier.Error{Path: f.Path, Kind: metier.Invalid, Code: "skill_file_refused", Hint: "rename one of them", Err: errors.New("two files have this name on this file system")}
+	}
+	if err != nil {
+		return err
+	}
+	h := digest.New()
+	n, err := io.Copy(io.MultiWriter(out, h), io.LimitReader(in, f.Size+1))
+	if err := errors.Join(err, out.Chmod(mode), out.Close()); err != nil {
+		return err
+	}
+	if n != f.Size || h.Sum() != string(f.Digest) {
+		return &metier.Error{Path: f.Path, Kind: metier.Conflict, Code: "skill_changing", Hint: "try again", Err: errors.New("the file changed while it was copied")}
+	}
+	return nil
+}
+
+// compare finds out what a change does to the store, and whether it may.
+func (s *Store) compare(ctx context.Context, c *Change, force bool) error {
+	was, locked := s.lock.Skills[c.Name]
+	if locked {
+		c.Was = &was
+	}
+	m, err := s.manifest(ctx, c.Name)
+	if metier.KindOf(err) == metier.NotFound && !errors.Is(err, fs.ErrNotExist) {
+		c.Action, c.Files = Add, differences(nil, c.Entry.Files)
+		return nil
+	}
+	if err != nil && !force {
+		return err
+	}
+	now := lockedFiles(m)
+	c.Modified = locked && string(m.Tree) != was.Tree
+	c.Action, c.Files = Replace, differences(now, c.Entry.Files)
+	switch {
+	case err == nil && string(m.Tree) == c.Entry.Tree:
+		c.Action = Keep
+	case force:
+	case !locked:
+		return metier.Fieldf(metier.Conflict, "Request.Force", "skill_exists", "remove the folder, or set Request.Force to replace it", "%s exists and was not installed by metier", s.path(c.Name))
+	case c.Modified:
+		return metier.Fieldf(metier.Conflict, "Request.Force", "skill_modified", "keep the changes under another name, or set Request.Force to discard them", "%s was changed after it was installed", s.path(c.Name))
+	case was.Kind != c.Entry.Kind || was.Location != c.Entry.Location || was.Path != c.Entry.Path:
+		return metier.Fieldf(metier.Conflict, "Request.Force", "skill_of_other_source", "remove the skill first, or set Request.Force to replace it", "%s was installed from %s", s.path(c.Name), was.Source)
+	}
+	return nil
+}
+
+// differences returns the files that differ, by path.
+func differences(was, now map[string]LockedFile) []FileChange {
+	var out []FileChange
+	for _, p := range slices.Sorted(maps.Keys(now)) {
+		if old, ok := was[p]; !ok {
+			out = append(out, FileChange{p, Add})
+		} else if old != now[p] {
+			out = append(out, FileChange{p, Replace})
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(was)) {
+		if _, ok := now[p]; !ok {
+			out = append(out, FileChange{p, Remove})
+		}
+	}
+	slices.SortFunc(out, func(a, b FileChange) int { return cmp.Compare(a.Path, b.Path) })
+	return out
+}
+
+// Remove returns a plan that removes skills. With force, it also removes those that were modified.
+func (s *Store) Remove(ctx context.Context, names []string, force bool) (*Plan, error) {
+	p := &Plan{store: s, id: s.o.ID()}
+	for _, name := range names {
+		was, ok := s.lock.Skills[name]
+		if !ok {
+			return nil, metier.Fieldf(metier.NotFound, "Request.Skills", "skill_not_installed", "use the name of a skill in the lock", "%s has no skill %q", s.o.Lock, name)
+		}
+		m, err := s.manifest(ctx, name)
+		gone := err != nil && metier.KindOf(err) == metier.NotFound
+		switch modified := !gone && (err != nil || string(m.Tree) != was.Tree); {
+		case modified && !force:
+			return nil, metier.Fieldf(metier.Conflict, "Request.Force", "skill_modified", "keep the changes under another name, or set Request.Force to discard them", "%s was changed after it was installed", s.path(name))
+		case !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Name == name }):
+			p.Changes = append(p.Changes, Change{Name: name, Action: Remove, Was: &was, Modified: modified, Files: differences(was.Files, nil)})
+		}
+	}
+	slices.SortFunc(p.Changes, func(a, b Change) int { return cmp.Compare(a.Name, b.Name) })
+	return p, nil
+}
+
+// Discard removes what was staged.
+func (p *Plan) Discard() error {
+	return p.store.work.RemoveAll(p.id)
+}

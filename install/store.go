@@ -1,0 +1,131 @@
+package install
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"metier"
+	"metier/internal/lockfile"
+	"metier/source/local"
+)
+
+// work is the folder in a skills folder in which skills are staged. Like every folder with that
+// name, it is not searched for skills, and programs of a run cannot see it.
+const work = ".metier/install"
+
+// Options configure a [Store].
+type Options struct {
+	Dir  string           // the skills folder; created if it does not exist
+	Lock string           // file of the lock, such as metier.lock
+	Now  func() time.Time // nil: time.Now
+	ID   func() string    // names a change; nil: random
+}
+
+// Store is a skills folder and its lock. Only one process has a store open.
+type Store struct {
+	o    Options
+	root *os.Root // of the skills folder
+	work *os.Root // the folder work in it
+	held *lockfile.Lock
+	lock Lock
+	// Recovered reports that an interrupted change was completed when the store was opened.
+	Recovered bool
+}
+
+// Open opens a store, and waits while another process has it open. It completes a change that was
+// interrupted after it was decided, and removes what was staged for one that was not.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.ID == nil {
+		o.ID = func() string { return rand.Text()[:16] }
+	}
+	if err := os.MkdirAll(filepath.Join(o.Dir, filepath.FromSlash(work)), 0o755); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{o: o, root: root}
+	if s.work, err = root.OpenRoot(filepath.FromSlash(work)); err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	if s.held, err = lockfile.Wait(ctx, s.path(work, "lock")); err == nil {
+		err = s.recover(ctx)
+	}
+	if err == nil {
+		s.lock, err = ReadLock(o.Lock)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Close ends the use of the store.
+func (s *Store) Close() error {
+	err := errors.Join(s.root.Close(), s.work.Close())
+	if s.held != nil {
+		err = errors.Join(err, s.held.Release())
+	}
+	return err
+}
+
+// Lock returns the lock. The caller must not change it.
+func (s *Store) Lock() Lock { return s.lock }
+
+// path returns the host path of a slash-separated path in the store.
+func (s *Store) path(parts ...string) string {
+	p := s.o.Dir
+	for _, part := range parts {
+		p = filepath.Join(p, filepath.FromSlash(part))
+	}
+	return p
+}
+
+// manifest returns the files of the skill in a folder of the store, or an error of kind NotFound.
+func (s *Store) manifest(ctx context.Context, folder string) (metier.Manifest, error) {
+	info, err := s.root.Lstat(filepath.FromSlash(folder))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return metier.Manifest{}, metier.Errorf(metier.NotFound, "skill_not_found", "", "there is no folder %s", folder)
+	case err != nil:
+		return metier.Manifest{}, err
+	case !info.IsDir():
+		return metier.Manifest{}, metier.Errorf(metier.Conflict, "skill_exists", "remove it", "%s is not a folder", s.path(folder))
+	}
+	src, err := local.New(s.path(folder), &local.Options{})
+	if err != nil {
+		return metier.Manifest{}, err
+	}
+	return manifestOf(ctx, src, ".")
+}
+
+// manifestOf returns all files of a skill. A file that is not in the manifest is an error.
+func manifestOf(ctx context.Context, src metier.Source, path string) (metier.Manifest, error) {
+	b, err := src.Open(ctx, path)
+	if err != nil {
+		return metier.Manifest{}, err
+	}
+	defer b.Close()
+	m, err := b.Manifest(ctx)
+	if err == nil {
+		err = complete(m)
+	}
+	return m, err
+}
+
+// complete reports the first file that a manifest leaves out.
+func complete(m metier.Manifest) error {
+	for _, d := range m.Diagnostics {
+		return &metier.Error{Path: d.Path, Kind: metier.Invalid, Code: "skill_file_refused", Hint: "remove the file from the skill, or replace a link by its target", Err: errors.New(d.Detail)}
+	}
+	return nil
+}
