@@ -114,4 +114,17 @@ type Mount struct {
 	// skills are hashed for a snapshot. The tier applies only while the skill's files match the
 	// tree, and is at most project or user.
 	Trusted func(h *Head, id ID) (tier policy.Tier, tree Digest)
+	// Origin returns the tier of the place that a skill was installed from, or "". The skill has that
+	// tier if it is lower than the mount's. nil means that no skill has one.
+	Origin func(h *Head) policy.Tier
+}
+
+// TierOf returns the tier of a skill of the mount, unless the operator gave it another one.
+func (m Mount) TierOf(h *Head) policy.Tier {
+	if m.Origin != nil {
+		if t := m.Origin(h); t != "" && trust(t) < trust(m.Tier.Or()) {
+			return t
+		}
+	}
+	return m.Tier.Or()
 }

@@ -150,6 +150,10 @@ func (n *Snapshot) weigh(ctx context.Context, sk Skill, m Mount) Skill {
 			sk.note(skillmd.Advice, "disabled", "the decision is stored in "+where)
 		}
 	}
+	if tier := m.TierOf(sk.Head); tier != sk.Tier {
+		sk.note(skillmd.Advice, "installed", "it was installed from elsewhere, so it has the tier "+string(tier)+"; its root has "+string(sk.Tier))
+		sk.Tier = tier
+	}
 	if m.Trusted == nil {
 		return sk
 	}
@@ -289,7 +293,7 @@ func arrange(skills []Skill, order []int) {
 
 // ranks orders the skills: by the kinds of Names.Precedence, and in the order
 // of the mounts where that says "roots" or nothing of a kind. A skill that is
-// trusted more than its root ranks as its tier.
+// trusted more, or less, than its root ranks as its tier.
 func (n *Snapshot) ranks(names settings.Names) []int {
 	at, kinds := map[string]int{}, make([]string, len(n.mounts))
 	for i, m := range n.mounts {
@@ -300,7 +304,7 @@ func (n *Snapshot) ranks(names settings.Names) []int {
 		sk := &n.skills[i]
 		root := at[sk.ID.Source]
 		kind := kinds[root]
-		if sk.rooted != "" {
+		if sk.Tier != n.mounts[root].Tier.Or() {
 			kind = string(sk.Tier)
 		}
 		p := slices.Index(names.Precedence, kind)

@@ -1,12 +1,17 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
+	"strings"
 
 	"metier"
 	"metier/install"
 	"metier/internal/agentdirs"
+	"metier/internal/confine"
+	"metier/internal/termtext"
+	"metier/policy"
 	"metier/settings"
 )
 
@@ -70,4 +75,64 @@ func (in *Installation) allowed(s install.Source) error {
 	}
 	return metier.Fieldf(metier.Denied, "Request.Layers", "install_not_allowed", "use a profile or a setting install that includes "+string(from),
 		"the settings do not allow installation from %s", s)
+}
+
+// origins gives skills that were installed from other machines the tier third_party, in whatever
+// mount they are found.
+func (e *Engine) origins(mounts []metier.Mount) {
+	var foreign map[string]bool // by the real path of the folder
+	read := map[string]bool{}
+	for _, m := range mounts {
+		if m.Root == "" || read[m.Root] {
+			continue
+		}
+		read[m.Root] = true
+		for _, lock := range locksOf(m.Root) {
+			foreign = e.foreign(m.Root, lock, foreign)
+		}
+	}
+	if foreign == nil {
+		return
+	}
+	for i := range mounts {
+		mounts[i].Origin = func(h *metier.Head) policy.Tier {
+			dir := cmp.Or(h.Folder, filepath.Dir(h.Location))
+			if foreign[dir] || foreign[filepath.Dir(dir)] {
+				return policy.ThirdParty
+			}
+			return ""
+		}
+	}
+}
+
+// locksOf returns the files that may be the lock of a skills folder.
+func locksOf(root string) []string {
+	shared, ok := strings.CutSuffix(root, string(filepath.Separator)+"skills")
+	if !ok || filepath.Base(shared) != "."+agentdirs.Shared {
+		return nil
+	}
+	return []string{filepath.Join(filepath.Dir(shared), LockFile), filepath.Join(shared, LockFile)}
+}
+
+// foreign adds the folders of the skills of a lock that came from another machine, or the whole
+// root if the lock cannot be read.
+func (e *Engine) foreign(root, file string, into map[string]bool) map[string]bool {
+	lock, err := install.ReadLock(file)
+	if err == nil && len(lock.Skills) == 0 {
+		return into
+	}
+	if into == nil {
+		into = map[string]bool{}
+	}
+	real := confine.RealPathOfExisting(root)
+	if err != nil {
+		e.Notify(Notice{Severity: Warning, Text: "all skills of " + termtext.Line(root) + " have the tier third_party: " + termtext.Line(err.Error())})
+		into[real] = true
+	}
+	for name, entry := range lock.Skills {
+		if !entry.Local() {
+			into[filepath.Join(real, name)] = true
+		}
+	}
+	return into
 }

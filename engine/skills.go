@@ -108,7 +108,7 @@ func sameMounts(a, b []metier.Mount) bool {
 
 // sameMount reports whether two mounts have one source, trust, and form.
 func sameMount(a, b metier.Mount) bool {
-	if a.Off != nil || b.Off != nil || a.Trusted != nil || b.Trusted != nil || a.OS != b.OS || !reflect.DeepEqual(a.Parse, b.Parse) {
+	if a.Off != nil || b.Off != nil || a.Trusted != nil || b.Trusted != nil || a.Origin != nil || b.Origin != nil || a.OS != b.OS || !reflect.DeepEqual(a.Parse, b.Parse) {
 		return false
 	}
 	if a.Label != b.Label || a.Tier != b.Tier || a.Kind != b.Kind || a.Root != b.Root || a.Target != b.Target || a.Space != b.Space || a.ByPath != b.ByPath || a.Yields != b.Yields {

@@ -159,11 +159,11 @@ func (d *Discovery) distrust(ctx context.Context, file userstate.File, ref strin
 	return out, err
 }
 
-// rootTier returns the tier of a skill's root.
+// rootTier returns the tier that a skill has if nobody trusts it more.
 func (d *Discovery) rootTier(sk metier.Skill) policy.Tier {
 	for _, m := range d.Snapshot.Mounts() {
 		if m.Label == sk.ID.Source {
-			return m.Tier.Or()
+			return m.TierOf(sk.Head)
 		}
 	}
 	return policy.ThirdParty
