@@ -29,7 +29,7 @@ type State struct {
 	Opened  bool
 	Indexed event.SkillsDiscovered
 	// Told lists the skills whose SKILL.md the model read, in whole or in part, without activating
-	// them, and each version of a skill of an MCP server of which it read any file. They restrict
+	// them, and each version of a skill of an MCP server of which it, or a subagent, read any file. They restrict
 	// what it may do like active ones, as they were when they were read.
 	Told []policy.Subject
 }
@@ -186,6 +186,10 @@ func (st *State) apply(e event.Event, at time.Time) {
 		st.Calls[e.ID] = c
 	case event.SkillActivated:
 		st.activate(Activation{SkillActivated: e, At: at})
+	case event.ChildEnded:
+		for _, r := range e.Served {
+			st.tell(event.SkillVersion{SkillRef: r}.Subject())
+		}
 	}
 }
 

@@ -75,7 +75,9 @@ func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err
 		}
 		switch e := e.(type) {
 		case event.SkillActivated:
-			o.Skills = append(o.Skills, event.SkillRef{ID: e.SkillID, Name: e.Name, Digest: e.Hash, Tree: e.Tree, Tier: e.Source})
+			ref := event.SkillRef{ID: e.SkillID, Name: e.Name, Digest: e.Hash, Tree: e.Tree, Tier: e.Source}
+			o.Skills = append(o.Skills, ref)
+			serve(&o, ref)
 			err = keepIn(ctx, folder, &o, nil, e.Text)
 		case event.Input:
 			if e.ID == "prompt" {
@@ -100,8 +102,15 @@ func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err
 			o.Turns, o.Usage = o.Turns+1, o.Usage.Add(e.Usage)
 		case event.ContextCompacted:
 			o.Usage = o.Usage.Add(e.Usage)
+		case event.FileRead:
+			serve(&o, refOf(e.SkillID, e.Skill))
+		case event.ResourceRead:
+			serve(&o, refOf(e.SkillID, e.Skill))
 		case event.ChildEnded:
 			o.Usage = o.Usage.Add(e.Usage)
+			for _, ref := range e.Served {
+				serve(&o, ref)
+			}
 		case event.RunEnded:
 			o.Status, o.Code = e.Status, e.Code
 			if o.Answer, o.Output, err = answerOf(ctx, folder.Blobs(), e); err != nil {
@@ -114,6 +123,21 @@ func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err
 	}
 	o.Private = distinct.Of(without(o.Private, read))
 	return o, nil
+}
+
+// refOf returns the version of a skill that was read. Without v, nothing shows its version.
+func refOf(id string, v *event.SkillVersion) event.SkillRef {
+	if v == nil {
+		return event.SkillRef{ID: id, Name: id}
+	}
+	return v.SkillRef
+}
+
+// serve notes that a model in the child read something of a skill, if it is one of an MCP server.
+func serve(o *subagent.Outcome, ref event.SkillRef) {
+	if strings.HasPrefix(ref.ID, policy.ServedPrefix) && !slices.Contains(o.Served, ref) {
+		o.Served = append(o.Served, ref)
+	}
 }
 
 // addressesOf returns the URLs of a page that was read, which a child may cite as sources. They

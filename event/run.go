@@ -159,6 +159,9 @@ type ChildEnded struct {
 	Usage Usage       `json:"usage"`
 	// Denied counts the denied calls of the child and of its own children.
 	Denied []Denial `json:"denied,omitempty"`
+	// Served are the skills of MCP servers of which a model of the child, or of its own children,
+	// read anything.
+	Served []SkillRef `json:"served,omitempty"`
 }
 
 // Denial counts the calls of a tool that were denied for one reason.

@@ -207,7 +207,7 @@ func (d *delegate) spawn(ctx context.Context, x *metier.ToolContext, c Child) (m
 		return metier.Result{}, &metier.Suspended{Question: c.asks(*o.Ask)}
 	}
 	r := reportOf(c, o)
-	x.Record(event.ChildEnded{ID: x.Call().ID, Run: c.ID, Code: r.Failure, Head: o.Head, Usage: o.Usage, Denied: o.Denied})
+	x.Record(event.ChildEnded{ID: x.Call().ID, Run: c.ID, Code: r.Failure, Head: o.Head, Usage: o.Usage, Denied: o.Denied, Served: o.Served})
 	return r.result()
 }
 

@@ -97,8 +97,10 @@ type Outcome struct {
 	// be had any more, so that nothing can be compared with them.
 	Private []string
 	Blind   bool
-	Denied  []event.Denial   // its denied calls
-	Ask     *policy.Question // its own call waits for an answer: ChildCall
+	Denied  []event.Denial // its denied calls
+	// Served are the skills of MCP servers of which it read anything.
+	Served []event.SkillRef
+	Ask    *policy.Question // its own call waits for an answer: ChildCall
 }
 
 // AskID is what a question of a child's call is called where its parent asks it:
