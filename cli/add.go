@@ -75,6 +75,7 @@ with --skill, or all with --all.`,
 	fl := c.Flags()
 	fl.StringArrayVar(&r.Skills, "skill", nil, "`name` or folder of a skill in the source (repeatable)")
 	fl.BoolVar(&r.All, "all", false, "install all skills of the source")
+	fl.StringArrayVar(&r.Agents, "agent", nil, "`name` of an agent whose skills folder gets a link to each skill (repeatable)")
 	fl.BoolVar(&r.Force, "force", false, "replace skills that come from another source, or were changed")
 	a.completions(c)
 	c.ValidArgsFunction = firstArg(1, folders)
@@ -107,6 +108,32 @@ It does not remove skills that were changed after they were installed, except wi
 	return c
 }
 
+func (a *app) syncCommand() *cobra.Command {
+	var place installFlags
+	var agents []string
+	c := &cobra.Command{Use: "sync", GroupID: "install", Short: "Link installed skills into other agents' folders",
+		Long: `Sync creates the missing links to the skills in metier.lock in the skills folders of
+other agents. With --agent, all installed skills get a link in that agent's folder.
+Skills are not copied: all agents use the same files.`,
+		Example: "  metier sync --agent claude\n  metier sync --agent cursor --agent codex --global", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			in, err := a.installation(c.Context(), place)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, in.Close()) }()
+			p, err := in.Relink(agents)
+			if err != nil {
+				return err
+			}
+			return a.change(c.Context(), in, p, place.yes)
+		}}
+	place.flags(c)
+	c.Flags().StringArrayVar(&agents, "agent", nil, "`name` of an agent whose skills folder gets a link to each skill (repeatable)")
+	a.completions(c)
+	return c
+}
+
 // changeDocument is the result of a command that changes installed skills.
 type changeDocument struct {
 	Folder  string       `json:"folder"`
@@ -131,7 +158,7 @@ func (a *app) change(ctx context.Context, in *engine.Installation, p *install.Pl
 		}
 		doc.Skills = append(doc.Skills, item)
 	}
-	doc.Changed = slices.ContainsFunc(p.Changes, func(c install.Change) bool { return c.Action != install.Keep })
+	doc.Changed = slices.ContainsFunc(p.Changes, install.Change.Changes)
 	if !a.json {
 		a.showChanges(p)
 	}
@@ -165,6 +192,9 @@ func (a *app) showChanges(p *install.Plan) {
 			files, size = strconv.Itoa(len(c.Entry.Files)), plural.Thousands(c.Bytes)
 		}
 		t.add(string(c.Action), c.Name, files, size, c.Skill.Description)
+		for _, l := range c.Links {
+			t.add("link", l, "", "", "")
+		}
 	}
 	t.print(a.Out, "")
 }

@@ -13,6 +13,7 @@ var flagOf = map[string]string{
 	"AnswerRequest.Scope":            "--scope",
 	"ExportOptions.Unverified":       "--unverified",
 	"Hooks.Verbose":                  "--verbose",
+	"Request.Agents":                 "--agent",
 	"Request.All":                    "--all",
 	"Request.Artifacts":              "--artifact-root",
 	"Request.Closed":                 "--token-file",

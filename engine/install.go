@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"metier"
@@ -51,8 +52,27 @@ func (e *Engine) Install(ctx context.Context, q Request, global bool) (*Installa
 			return nil, err
 		}
 	}
-	in.Store, err = install.Open(ctx, install.Options{Dir: in.Dir, Lock: in.LockFile, Now: e.Now})
+	in.Store, err = install.Open(ctx, install.Options{Dir: in.Dir, Lock: in.LockFile, Base: base, AgentDir: in.agentDir(base), Now: e.Now})
 	return in, err
+}
+
+// agentDir returns a function that returns the skills folder of an agent in a project or a home.
+func (in *Installation) agentDir(base string) func(agent string) (string, error) {
+	return func(name string) (string, error) {
+		i := slices.Index(agentdirs.Names(), name)
+		if i < 0 {
+			return "", metier.Fieldf(metier.Invalid, "Request.Agents", "agent_unknown", "the agents are "+strings.Join(agentdirs.Names(), ", "), "there is no agent %q", name)
+		}
+		agent := agentdirs.All()[i]
+		folders := agent.Project
+		if in.Global {
+			folders = agent.Home
+		}
+		if len(folders) == 0 {
+			return "", metier.Fieldf(metier.Invalid, "Request.Agents", "agent_unknown", "", "%s has no such folder", agent.Title)
+		}
+		return filepath.Join(base, filepath.FromSlash(folders[0])), nil
+	}
 }
 
 // Source reads a source as a user writes it, and checks that the settings allow it.

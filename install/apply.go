@@ -30,7 +30,10 @@ type decided struct {
 	Gone []string          `json:"gone"` // names that are removed
 	File string            `json:"file"` // of the lock
 	Lock string            `json:"lock"` // its new text
-	At   time.Time         `json:"at"`
+	// Links of other agents' folders that are created and removed.
+	Links   []link    `json:"links,omitempty"`
+	Unlinks []link    `json:"unlinks,omitempty"`
+	At      time.Time `json:"at"`
 }
 
 // Apply makes the change. If the process is killed, the store has either the old skills or the new
@@ -40,6 +43,11 @@ func (p *Plan) Apply(ctx context.Context) error {
 	next := Lock{Version: lockVersion, Skills: maps.Clone(s.lock.Skills)}
 	d := decided{ID: p.id, Put: map[string]string{}, Gone: []string{}, File: s.o.Lock, At: s.o.Now().UTC()}
 	for _, c := range p.Changes {
+		create, remove, err := s.relink(c)
+		if err != nil {
+			return errors.Join(err, p.Discard())
+		}
+		d.Links, d.Unlinks = append(d.Links, create...), append(d.Unlinks, remove...)
 		switch c.Action {
 		case Add, Replace:
 			d.Put[c.Name] = c.Entry.Tree
@@ -129,6 +137,9 @@ func (s *Store) finish(ctx context.Context, d decided) error {
 			return fmt.Errorf("remove %s: %w", name, err)
 		}
 	}
+	if err := s.finishLinks(d); err != nil {
+		return err
+	}
 	if err := atomicfile.Write(d.File, []byte(d.Lock), 0o644); err != nil {
 		return err
 	}
@@ -136,6 +147,21 @@ func (s *Store) finish(ctx context.Context, d decided) error {
 		return err
 	}
 	return s.work.RemoveAll(d.ID)
+}
+
+// finishLinks creates and removes links.
+func (s *Store) finishLinks(d decided) error {
+	for _, l := range d.Links {
+		if err := s.connect(l); err != nil {
+			return err
+		}
+	}
+	for _, l := range d.Unlinks {
+		if err := s.disconnect(l); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // put moves a staged skill into place. The old one takes its place in the staging folder.

@@ -47,7 +47,11 @@ type Change struct {
 	Files    []FileChange // by path; none if the files are the same
 	Bytes    int64        // of all new files
 	Modified bool         // the installed files are not those of the lock
+	Links    []string     // links that are created
 }
+
+// Changes reports whether the change changes a file. Otherwise, only the lock may change.
+func (c Change) Changes() bool { return c.Action != Keep || len(c.Links) > 0 }
 
 // FileChange is a file that differs.
 type FileChange struct {
@@ -97,8 +101,32 @@ func (s *Store) Stage(ctx context.Context, f *Found, skills []metier.Skill, r Re
 		}
 		p.Changes = append(p.Changes, c)
 	}
-	slices.SortFunc(p.Changes, func(a, b Change) int { return cmp.Compare(a.Name, b.Name) })
+	if err := p.order(); err != nil {
+		return nil, errors.Join(err, p.Discard())
+	}
 	return p, nil
+}
+
+// order sorts the changes, and checks their links.
+func (p *Plan) order() error {
+	slices.SortFunc(p.Changes, func(a, b Change) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		create, _, err := p.store.relink(*c)
+		if err != nil {
+			return err
+		}
+		for _, l := range create {
+			there, err := p.store.linked(l)
+			if err != nil {
+				return err
+			}
+			if !there {
+				c.Links = append(c.Links, filepath.Join(l.Dir, l.Name))
+			}
+		}
+	}
+	return nil
 }
 
 // about adds the skill to an error.
@@ -122,14 +150,14 @@ func (p *Plan) stage(ctx context.Context, f *Found, sk metier.Skill, r Request) 
 	if err != nil {
 		return Change{}, err
 	}
-	c := Change{Name: sk.Slug, Skill: sk, Entry: Entry{Source: f.Source, Commit: f.Commit, Digest: f.Digest, Tree: string(m.Tree), Files: lockedFiles(m), Agents: r.Agents}}
+	c := Change{Name: sk.Slug, Skill: sk, Entry: Entry{Source: f.Source, Commit: f.Commit, Digest: f.Digest, Tree: string(m.Tree), Files: lockedFiles(m)}}
 	if c.Entry.Path = path.Join(f.Source.Path, sk.ID.Path); c.Entry.Path == "." {
 		c.Entry.Path = ""
 	}
 	for _, file := range m.Files {
 		c.Bytes += file.Size
 	}
-	return c, p.store.compare(ctx, &c, r.Force)
+	return c, p.store.compare(ctx, &c, r.Agents, r.Force)
 }
 
 // refused returns the reason for which a skill would not load.
@@ -208,11 +236,12 @@ func copyFile(ctx context.Context, b metier.Bundle, f metier.File, to *os.Root) 
 }
 
 // compare finds out what a change does to the store, and whether it may.
-func (s *Store) compare(ctx context.Context, c *Change, force bool) error {
+func (s *Store) compare(ctx context.Context, c *Change, agents []string, force bool) error {
 	was, locked := s.lock.Skills[c.Name]
 	if locked {
 		c.Was = &was
 	}
+	c.Entry.Agents = union(was.Agents, agents)
 	m, err := s.manifest(ctx, c.Name)
 	if metier.KindOf(err) == metier.NotFound && !errors.Is(err, fs.ErrNotExist) {
 		c.Action, c.Files = Add, differences(nil, c.Entry.Files)
@@ -274,8 +303,7 @@ func (s *Store) Remove(ctx context.Context, names []string, force bool) (*Plan, 
 			p.Changes = append(p.Changes, Change{Name: name, Action: Remove, Was: &was, Modified: modified, Files: differences(was.Files, nil)})
 		}
 	}
-	slices.SortFunc(p.Changes, func(a, b Change) int { return cmp.Compare(a.Name, b.Name) })
-	return p, nil
+	return p, p.order()
 }
 
 // Discard removes what was staged.

@@ -20,10 +20,13 @@ const work = ".metier/install"
 
 // Options configure a [Store].
 type Options struct {
-	Dir  string           // the skills folder; created if it does not exist
-	Lock string           // file of the lock, such as metier.lock
-	Now  func() time.Time // nil: time.Now
-	ID   func() string    // names a change; nil: random
+	Dir  string // the skills folder; created if it does not exist
+	Lock string // file of the lock, such as metier.lock
+	Base string // the project or home of the skills folder; links of agents stay in it
+	// AgentDir returns the skills folder of another agent. nil means that there are none.
+	AgentDir func(agent string) (string, error)
+	Now      func() time.Time // nil: time.Now
+	ID       func() string    // names a change; nil: random
 }
 
 // Store is a skills folder and its lock. Only one process has a store open.

@@ -29,12 +29,16 @@ func newPlace(t *testing.T) place {
 
 func (p place) open() *install.Store {
 	p.t.Helper()
-	s, err := install.Open(p.t.Context(), install.Options{Dir: p.dir, Lock: p.lock, Now: func() time.Time { return time.Unix(0, 0) }})
+	s, err := install.Open(p.t.Context(), install.Options{Dir: p.dir, Lock: p.lock, Base: filepath.Dir(p.dir), AgentDir: p.agentDir, Now: func() time.Time { return time.Unix(0, 0) }})
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(func() { s.Close() })
 	return s
+}
+
+func (p place) agentDir(name string) (string, error) {
+	return filepath.Join(filepath.Dir(p.dir), "."+name, "skills"), nil
 }
 
 // write writes the files of a source.
@@ -278,5 +282,77 @@ func TestOpen_CompletesADecidedChange(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]bool{"new": true, "old": true}, reached); diff != "" {
 		t.Errorf("the ends that were reached (-want +got):\n%s", diff)
+	}
+}
+
+func TestApply_LinksTheFoldersOfAgents(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(map[string]string{"pdf/SKILL.md": skill("pdf", "")})
+	s := p.open()
+	r := p.request()
+	r.Agents = []string{"one", "two"}
+	plan, err := p.prepare(s, r)
+	if err == nil {
+		err = plan.Apply(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, agent := range r.Agents {
+		dir, _ := p.agentDir(agent)
+		got, err := os.Readlink(filepath.Join(dir, "pdf"))
+		if err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(filepath.FromSlash("../../skills/pdf"), got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", agent, diff)
+		}
+	}
+	if plan, err = s.Remove(t.Context(), []string{"pdf"}, false); err == nil {
+		err = plan.Apply(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, agent := range r.Agents {
+		dir, _ := p.agentDir(agent)
+		if diff := cmp.Diff([]string(nil), names(t, dir)); diff != "" {
+			t.Errorf("%s still has (-want +got):\n%s", agent, diff)
+		}
+	}
+}
+
+func TestPrepare_KeepsWhatIsInTheFolderOfAnAgent(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(dir string) error{
+		"a folder": func(dir string) error { return os.MkdirAll(filepath.Join(dir, "pdf"), 0o755) },
+		"another link": func(dir string) error {
+			return errors.Join(os.MkdirAll(dir, 0o755), os.Symlink("/etc", filepath.Join(dir, "pdf")))
+		},
+		"a way out": func(dir string) error {
+			return errors.Join(os.MkdirAll(filepath.Dir(dir), 0o755), os.Symlink("/etc", dir))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.write(map[string]string{"pdf/SKILL.md": skill("pdf", "")})
+			s := p.open()
+			dir, _ := p.agentDir("one")
+			if err := spoil(dir); err != nil {
+				t.Fatal(err)
+			}
+			r := p.request()
+			r.Agents = []string{"one"}
+			_, err := p.prepare(s, r)
+			want := map[string]string{"a folder": "skill_exists", "another link": "skill_exists", "a way out": "agent_folder_outside"}[name]
+			if diff := cmp.Diff(want, metier.CodeOf(err)); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+			if diff := cmp.Diff([]string{".metier"}, names(t, p.dir)); diff != "" {
+				t.Errorf("the skill was installed (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

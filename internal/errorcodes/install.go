@@ -16,6 +16,8 @@ var installed = []Code{
 	{"skill_modified", "conflict", "An installed skill was changed, so that it is not the skill in the lock any more.", "Keep the changes under another name, or discard them."},
 	{"skill_of_other_source", "conflict", "A skill with this name was installed from another source.", "Remove it first, or force the installation."},
 	{"skill_not_installed", "not_found", "The lock does not contain the skill.", "Use a name that 'metier verify' shows."},
+	{"agent_unknown", "invalid", "There is no agent with this name, or it has no such folder.", "Use a name in the message."},
+	{"agent_folder_outside", "denied", "The skills folder of an agent is a link that leads out of the project.", "Remove the link."},
 	{"lock_invalid", "invalid", "The lock of the installed skills is damaged, or was written by a newer version.", "Restore the file from version control."},
 	{"install_journal_damaged", "invalid", "The file that describes an interrupted change cannot be used.", "Remove the file, and verify the installed skills."},
 }
