@@ -108,6 +108,30 @@ It does not remove skills that were changed after they were installed, except wi
 	return c
 }
 
+func (a *app) adoptCommand() *cobra.Command {
+	var place installFlags
+	c := &cobra.Command{Use: "adopt [NAME...]", GroupID: "install", Short: "Add skills of the folder to metier.lock",
+		Long: `Adopt adds skills that are in the skills folder to metier.lock, as they are. Where they
+came from is taken from the notes that the npm packages skills and openskills leave.
+Without a name, all skills that are not in the lock are adopted.`,
+		Example: "  metier adopt\n  metier adopt pdf --yes\n  metier adopt --global",
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			in, err := a.installation(c.Context(), place)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, in.Close()) }()
+			p, err := in.Adopt(c.Context(), args)
+			if err != nil {
+				return err
+			}
+			return a.change(c.Context(), in, p, place.yes)
+		}}
+	place.flags(c)
+	a.completions(c)
+	return c
+}
+
 func (a *app) syncCommand() *cobra.Command {
 	var place installFlags
 	var agents []string

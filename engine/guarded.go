@@ -22,7 +22,7 @@ import (
 // and git read skills, configuration and hooks. HEAD is one because git takes any folder with HEAD,
 // objects and refs for a repository, and prefers it to the .git of a folder above.
 func authority() []string {
-	return append([]string{config.ProjectFile, LockFile, harness.File, ".git", "HEAD"}, agentdirs.ProjectFolders()...)
+	return append([]string{config.ProjectFile, LockFile, SkillsLockFile, harness.File, ".git", "HEAD"}, agentdirs.ProjectFolders()...)
 }
 
 // projectDirs lists the folders of a workspace in which metier commands may run: the workspace, the

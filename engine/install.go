@@ -19,6 +19,9 @@ import (
 // LockFile is the name of a project's lock of installed skills.
 const LockFile = "metier.lock"
 
+// SkillsLockFile is the name of the lock that the npm package skills keeps in a project.
+const SkillsLockFile = "skills-lock.json"
+
 // Installation is an open skills folder, in which skills are installed.
 type Installation struct {
 	*install.Store
@@ -27,6 +30,7 @@ type Installation struct {
 	Settings settings.Settings
 	Global   bool // it is the user's, not a project's
 	e        *Engine
+	other    string // the lock of the package skills
 }
 
 // Install opens the skills folder of the project in Request.Workspace, or with global, of the user.
@@ -43,16 +47,21 @@ func (e *Engine) Install(ctx context.Context, q Request, global bool) (*Installa
 			return nil, metier.Errorf(metier.Invalid, "no_home", "set HOME to an absolute path", "there is no home folder")
 		}
 		in.LockFile = filepath.Join(base, "."+agentdirs.Shared, LockFile)
+		in.other = filepath.Join(base, "."+agentdirs.Shared, ".skill-lock.json")
+		if dir := e.Env.Get("XDG_STATE_HOME"); dir != "" {
+			in.other = filepath.Join(dir, "skills", ".skill-lock.json")
+		}
 	} else {
 		in.LockFile = filepath.Join(base, LockFile)
+		in.other = filepath.Join(base, SkillsLockFile)
 	}
 	in.Dir = filepath.Join(base, "."+agentdirs.Shared, "skills")
-	for _, path := range []string{in.Dir, in.LockFile} {
+	for _, path := range []string{in.Dir, in.LockFile, in.other} {
 		if err := e.Claim(ctx, path); err != nil {
 			return nil, err
 		}
 	}
-	in.Store, err = install.Open(ctx, install.Options{Dir: in.Dir, Lock: in.LockFile, Base: base, AgentDir: in.agentDir(base), Now: e.Now})
+	in.Store, err = install.Open(ctx, install.Options{Dir: in.Dir, Lock: in.LockFile, Base: base, SkillsLock: in.other, KeepSkillsLock: !global, AgentDir: in.agentDir(base), Now: e.Now})
 	return in, err
 }
 

@@ -30,6 +30,8 @@ type decided struct {
 	Gone []string          `json:"gone"` // names that are removed
 	File string            `json:"file"` // of the lock
 	Lock string            `json:"lock"` // its new text
+	// Other is the new text of the lock of the package skills, or nil.
+	Other []byte `json:"other,omitempty"`
 	// Links of other agents' folders that are created and removed.
 	Links   []link    `json:"links,omitempty"`
 	Unlinks []link    `json:"unlinks,omitempty"`
@@ -59,9 +61,13 @@ func (p *Plan) Apply(ctx context.Context) error {
 		next.Skills[c.Name] = c.Entry
 	}
 	d.Lock = string(next.Bytes())
+	var err error
+	if d.Other, err = s.skillsLockText(ctx, p); err != nil {
+		return errors.Join(err, p.Discard())
+	}
 	raw, err := json.Marshal(d)
 	if err != nil {
-		return err
+		return errors.Join(err, p.Discard())
 	}
 	if err := confine.Sync(s.root); err != nil {
 		return errors.Join(err, p.Discard())
@@ -139,6 +145,11 @@ func (s *Store) finish(ctx context.Context, d decided) error {
 	}
 	if err := s.finishLinks(d); err != nil {
 		return err
+	}
+	if d.Other != nil {
+		if err := atomicfile.Write(s.o.SkillsLock, d.Other, 0o644); err != nil {
+			return err
+		}
 	}
 	if err := atomicfile.Write(d.File, []byte(d.Lock), 0o644); err != nil {
 		return err

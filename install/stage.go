@@ -28,6 +28,7 @@ const (
 	Replace Action = "replace"
 	Keep    Action = "keep" // the files are the same; the entry of the lock may differ
 	Remove  Action = "remove"
+	Adopt   Action = "adopt" // the files stay, and the lock gets an entry
 )
 
 // Plan is a change of a store that was checked, and was not made yet.

@@ -23,6 +23,10 @@ type Options struct {
 	Dir  string // the skills folder; created if it does not exist
 	Lock string // file of the lock, such as metier.lock
 	Base string // the project or home of the skills folder; links of agents stay in it
+	// SkillsLock is the lock that the npm package skills keeps, or "". With KeepSkillsLock, it is
+	// changed too if it exists.
+	SkillsLock     string
+	KeepSkillsLock bool
 	// AgentDir returns the skills folder of another agent. nil means that there are none.
 	AgentDir func(agent string) (string, error)
 	Now      func() time.Time // nil: time.Now

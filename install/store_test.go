@@ -29,7 +29,7 @@ func newPlace(t *testing.T) place {
 
 func (p place) open() *install.Store {
 	p.t.Helper()
-	s, err := install.Open(p.t.Context(), install.Options{Dir: p.dir, Lock: p.lock, Base: filepath.Dir(p.dir), AgentDir: p.agentDir, Now: func() time.Time { return time.Unix(0, 0) }})
+	s, err := install.Open(p.t.Context(), install.Options{Dir: p.dir, Lock: p.lock, Base: filepath.Dir(p.dir), SkillsLock: p.skillsLock(), KeepSkillsLock: true, AgentDir: p.agentDir, Now: func() time.Time { return time.Unix(0, 0) }})
 	if err != nil {
 		p.t.Fatal(err)
 	}

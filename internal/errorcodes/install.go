@@ -15,6 +15,7 @@ var installed = []Code{
 	{"skill_exists", "conflict", "A file or folder that metier did not install has the name of the skill.", "Remove it, or force the installation."},
 	{"skill_modified", "conflict", "An installed skill was changed, so that it is not the skill in the lock any more.", "Keep the changes under another name, or discard them."},
 	{"skill_of_other_source", "conflict", "A skill with this name was installed from another source.", "Remove it first, or force the installation."},
+	{"skill_installed", "invalid", "The skill is already in the lock.", "Omit it."},
 	{"skill_not_installed", "not_found", "The lock does not contain the skill.", "Use a name that 'metier verify' shows."},
 	{"agent_unknown", "invalid", "There is no agent with this name, or it has no such folder.", "Use a name in the message."},
 	{"agent_folder_outside", "denied", "The skills folder of an agent is a link that leads out of the project.", "Remove the link."},

@@ -1,0 +1,82 @@
+package install
+
+import (
+	"context"
+	"errors"
+
+	"metier"
+	"metier/source/local"
+)
+
+// Adopt returns a plan that adds skills of the folder to the lock, as they are. It takes their sources
+// from the notes of other installers: skills-lock.json, .skill-lock.json, and .openskills.json. A
+// skill without one has its own folder as its source. Without names, it adopts all skills that are
+// not in the lock.
+func (s *Store) Adopt(ctx context.Context, names []string) (*Plan, error) {
+	unlocked, err := s.unlocked()
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		for _, v := range unlocked {
+			names = append(names, v.Name)
+		}
+	}
+	notes, err := readSkillsLock(s.o.SkillsLock)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{store: s, id: s.o.ID()}
+	for _, name := range names {
+		if _, ok := s.lock.Skills[name]; ok {
+			return nil, metier.Fieldf(metier.Invalid, "Request.Skills", "skill_installed", "omit it", "skill %q is already in %s", name, s.o.Lock)
+		}
+		if err := checkName(name); err != nil {
+			return nil, metier.Fieldf(metier.Invalid, "Request.Skills", "skill_name_invalid", "use the name of a folder", "%v", err)
+		}
+		m, err := s.manifest(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		c := Change{Name: name, Action: Adopt, Entry: Entry{Source: Source{Kind: Folder, Location: s.path(name)}, Tree: string(m.Tree), Files: lockedFiles(m)}}
+		if noted, ok := s.openSkillsSource(name); ok {
+			c.Entry.Source = noted
+		} else if noted, ok := notes.source(name); ok {
+			c.Entry.Source = noted
+		}
+		p.Changes = append(p.Changes, c)
+	}
+	return p, p.order()
+}
+
+// skillsLockText returns the new text of skills-lock.json after a plan, or nil if there is no such
+// file. staged returns the folder in which a changed skill is now.
+func (s *Store) skillsLockText(ctx context.Context, p *Plan) ([]byte, error) {
+	if !s.o.KeepSkillsLock {
+		return nil, nil
+	}
+	l, err := readSkillsLock(s.o.SkillsLock)
+	if l == nil || err != nil {
+		return nil, err
+	}
+	for _, c := range p.Changes {
+		var err error
+		switch c.Action {
+		case Remove:
+			delete(l.entries, c.Name)
+		case Add, Replace:
+			var src *local.Source
+			if src, err = local.New(s.path(work, p.id, "new", c.Name), &local.Options{}); err != nil {
+				return nil, err
+			}
+			var hash string
+			if hash, err = folderHash(ctx, src); err == nil {
+				err = l.set(c.Name, c.Entry, hash)
+			}
+		}
+		if err != nil {
+			return nil, errors.Join(errors.New("write "+s.o.SkillsLock), err)
+		}
+	}
+	return l.text()
+}
