@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"metier"
 	"metier/engine"
+	"metier/install"
 	"metier/internal/diagcodes"
 	"metier/mcp/server"
 )
@@ -26,18 +28,20 @@ type explained struct {
 }
 
 type explainedEntry struct {
-	ID          string        `json:"id"`
-	Name        string        `json:"name"`
-	Path        string        `json:"path"`
-	Tier        string        `json:"tier"`
-	State       string        `json:"state"` // of a skill, or none
-	Rule        string        `json:"rule"`
-	Reason      string        `json:"reason"`
-	Fix         string        `json:"fix"`
-	ShadowedBy  *shadow       `json:"shadowedBy"`
-	Model       *modelSees    `json:"model"` // null: there is no skill
-	MCP         *mcpSees      `json:"mcp"`   // null: the skill is not loaded
-	Diagnostics []fixableFind `json:"diagnostics"`
+	ID         string     `json:"id"`
+	Name       string     `json:"name"`
+	Path       string     `json:"path"`
+	Tier       string     `json:"tier"`
+	State      string     `json:"state"` // of a skill, or none
+	Rule       string     `json:"rule"`
+	Reason     string     `json:"reason"`
+	Fix        string     `json:"fix"`
+	ShadowedBy *shadow    `json:"shadowedBy"`
+	Model      *modelSees `json:"model"` // null: there is no skill
+	MCP        *mcpSees   `json:"mcp"`   // null: the skill is not loaded
+	// Provenance is where the skill was installed from; null: no installer noted it.
+	Provenance  *install.Provenance `json:"provenance"`
+	Diagnostics []fixableFind       `json:"diagnostics"`
 }
 
 // shadow is the skill that has the name.
@@ -145,6 +149,9 @@ func (sh *skillIndex) explain(ctx context.Context, subject string) (explained, e
 			if entry.MCP, err = sh.overMCP(ctx, sk); err != nil {
 				return doc, err
 			}
+			if entry.Provenance, err = engine.Provenance(sk); err != nil {
+				return doc, err
+			}
 			doc.Entries = append(doc.Entries, entry)
 		}
 	}
@@ -204,6 +211,9 @@ func (a *app) showExplained(e explainedEntry) {
 		fmt.Fprintf(a.Out, "%s is %s\n", oneLine(e.Name), e.State)
 		line("where", e.Path)
 		line("id", e.ID+" (tier "+e.Tier+")")
+	}
+	if p := e.Provenance; p != nil {
+		line("from", p.String()+", installed "+p.InstalledAt.Format(time.DateOnly))
 	}
 	line("rule", e.Rule)
 	line("why", e.Reason)

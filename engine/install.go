@@ -56,6 +56,9 @@ func (e *Engine) Install(ctx context.Context, q Request, global bool) (*Installa
 		in.other = filepath.Join(base, SkillsLockFile)
 	}
 	in.Dir = filepath.Join(base, "."+agentdirs.Shared, "skills")
+	if in.Settings.Install.Root == settings.InstallRootKeepUp {
+		in.Dir = filepath.Join(base, ".keep-up", "skills")
+	}
 	for _, path := range []string{in.Dir, in.LockFile, in.other} {
 		if err := e.Claim(ctx, path); err != nil {
 			return nil, err
@@ -164,4 +167,16 @@ func (e *Engine) foreign(root, file string, into map[string]bool) map[string]boo
 		}
 	}
 	return into
+}
+
+// Provenance returns where a skill was installed from, or nil if no installer noted it.
+func Provenance(sk metier.Skill) (*install.Provenance, error) {
+	if sk.Head.Location == "" {
+		return nil, nil
+	}
+	p, ok, err := install.ReadProvenance(cmp.Or(sk.Head.Folder, filepath.Dir(sk.Head.Location)))
+	if !ok || err != nil {
+		return nil, err
+	}
+	return &p, nil
 }

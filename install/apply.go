@@ -146,6 +146,9 @@ func (s *Store) finish(ctx context.Context, d decided) error {
 	if err := s.finishLinks(d); err != nil {
 		return err
 	}
+	if err := s.note(d); err != nil {
+		return err
+	}
 	if d.Other != nil {
 		if err := atomicfile.Write(s.o.SkillsLock, d.Other, 0o644); err != nil {
 			return err

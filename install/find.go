@@ -42,7 +42,7 @@ type Found struct {
 // Find finds the skills in what was fetched. set are the settings by which they would be loaded.
 func Find(ctx context.Context, f *Fetched, set settings.Settings) (*Found, error) {
 	dir := filepath.Join(f.Dir, filepath.FromSlash(f.Source.Path))
-	src, err := local.New(dir, &local.Options{Scan: settings.ScanRecursive, FileNames: set.Discover.FileNames})
+	src, err := local.New(dir, &local.Options{FileNames: set.Discover.FileNames})
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"metier"
 	"metier/internal/digest"
 	"metier/settings"
+	"metier/skillmd"
 )
 
 // Action is what a change does to a skill.
@@ -67,6 +68,8 @@ type Request struct {
 	All    bool     // every skill of the source
 	Force  bool     // replace a skill of another source, and one that was modified
 	Agents []string // agents whose folders link to the skills
+
+	validation settings.InstallValidation // "" is strict
 }
 
 // Prepare fetches what a request asks for, and stages it. set are the settings by which the skills
@@ -85,6 +88,7 @@ func (s *Store) Prepare(ctx context.Context, r Request, set settings.Settings) (
 	if err != nil {
 		return nil, err
 	}
+	r.validation = set.Install.Validation
 	return s.Stage(ctx, found, skills, r)
 }
 
@@ -141,8 +145,8 @@ func about(sk metier.Skill, err error) error {
 }
 
 func (p *Plan) stage(ctx context.Context, f *Found, sk metier.Skill, r Request) (Change, error) {
-	if sk.State == metier.Refused {
-		return Change{}, refused(sk)
+	if err := r.check(sk); err != nil {
+		return Change{}, err
 	}
 	if err := checkName(sk.Slug); err != nil {
 		return Change{}, metier.Errorf(metier.Invalid, "skill_name_invalid", "give the skill a name of lowercase letters, digits, and hyphens", "%v", err)
@@ -161,14 +165,28 @@ func (p *Plan) stage(ctx context.Context, f *Found, sk metier.Skill, r Request) 
 	return c, p.store.compare(ctx, &c, r.Agents, r.Force)
 }
 
-// refused returns the reason for which a skill would not load.
-func refused(sk metier.Skill) error {
+// check reports why a skill is not installed, by the setting install_validation.
+func (r Request) check(sk metier.Skill) error {
+	rejected := func(path, text string) error {
+		return &metier.Error{Path: path, Kind: metier.Invalid, Code: "skill_rejected", Hint: "ask the author of the skill to fix it; 'metier validate PATH' shows all problems", Err: errors.New(text)}
+	}
+	switch {
+	case sk.Head.Broken || !sk.Head.Front.HasName && r.validation == settings.InstallValidationMinimal:
+		return rejected(sk.ID.Path, "its SKILL.md cannot be used")
+	case !sk.Head.Front.HasDescription && r.validation == settings.InstallValidationMinimal:
+		return rejected(sk.ID.Path, "it has no description")
+	case r.validation == settings.InstallValidationMinimal, r.validation == settings.InstallValidationLenient:
+		return nil
+	}
 	for _, d := range sk.Diagnostics {
-		if d.Severity == "error" {
-			return &metier.Error{Path: cmp.Or(d.Path, sk.ID.Path), Kind: metier.Invalid, Code: "skill_rejected", Hint: "ask the author of the skill to fix it; 'metier validate PATH' shows all problems", Err: errors.New(d.Detail)}
+		if d.Severity == skillmd.Error {
+			return rejected(cmp.Or(d.Path, sk.ID.Path), d.Detail)
 		}
 	}
-	return &metier.Error{Path: sk.ID.Path, Kind: metier.Invalid, Code: "skill_rejected", Err: errors.New("the skill would not load")}
+	if sk.State == metier.Refused {
+		return rejected(sk.ID.Path, "it would not load")
+	}
+	return nil
 }
 
 // copy copies the files of a skill into the staging folder. Their bytes are those of the manifest

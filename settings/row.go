@@ -85,7 +85,7 @@ var rows = sync.OnceValue(func() []Row {
 		{"harness", harnessRows},
 		{"agent", agentRows},
 		{"chat", chatRows},
-		{"install", allLater(installRows)},
+		{"install", installRows},
 	} {
 		for _, r := range stage.rows() {
 			r.Stage = stage.name
@@ -225,17 +225,6 @@ func free(r Row) Row {
 func later(r Row) Row {
 	r.Later = true
 	return r
-}
-
-// allLater is for a stage of which nothing is built.
-func allLater(stage func() []Row) func() []Row {
-	return func() []Row {
-		all := stage()
-		for i := range all {
-			all[i] = later(all[i])
-		}
-		return all
-	}
 }
 
 // parts splits a list into distinct known tokens.

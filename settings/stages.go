@@ -207,6 +207,7 @@ type Chat struct {
 // Install says where skills may be installed from and what is asked of them.
 type Install struct {
 	Allowed       Set[InstallFrom]
+	Root          InstallRoot
 	ArchiveLayout ArchiveLayout
 	Validation    InstallValidation
 }

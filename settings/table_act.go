@@ -148,11 +148,16 @@ func installRows() []Row {
 				{InstallFromZip, "an archive"},
 				{InstallFromRegistry, "a registry, with pinned versions"},
 			}),
-		choice("archive_layout", "The required archive layout.",
+		choice("install_root", "The skills folder of a project or a home in which skills are installed.",
+			func(s *Settings) *InstallRoot { return &s.Install.Root }, []value[InstallRoot]{
+				{InstallRootAgents, ".agents/skills"},
+				{InstallRootKeepUp, ".keep-up/skills"},
+			}),
+		later(choice("archive_layout", "The required archive layout.",
 			func(s *Settings) *ArchiveLayout { return &s.Install.ArchiveLayout }, []value[ArchiveLayout]{
 				{ArchiveLayoutWrapper, "one folder that contains SKILL.md"},
 				{ArchiveLayoutEither, "one folder, or SKILL.md at the top"},
-			}),
+			})),
 		choice("install_validation", "How strictly SKILL.md is checked before it is installed.",
 			func(s *Settings) *InstallValidation { return &s.Install.Validation }, []value[InstallValidation]{
 				{InstallValidationStrict, "an error prevents the installation"},

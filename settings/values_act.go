@@ -197,6 +197,15 @@ const (
 	InstallFromRegistry InstallFrom = "registry" // a registry, with pinned versions
 )
 
+// InstallRoot says in which skills folder skills are installed.
+type InstallRoot string
+
+// The values of InstallRoot.
+const (
+	InstallRootAgents InstallRoot = "agents"  // .agents/skills
+	InstallRootKeepUp InstallRoot = "keep_up" // .keep-up/skills
+)
+
 // ArchiveLayout says how an archive must be laid out.
 type ArchiveLayout string
 

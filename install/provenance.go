@@ -1,0 +1,101 @@
+package install
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"metier/internal/atomicfile"
+	"metier/internal/namedfile"
+)
+
+// provenances is the folder in a skills folder with a file for each installed skill.
+const provenances = ".metier/provenance"
+
+// Provenance is where an installed skill came from. A file beside the skill contains it.
+type Provenance struct {
+	Source
+	OriginURL   string    `json:"originUrl"` // of the page or the files, if it has an address
+	Commit      string    `json:"commit,omitempty"`
+	Digest      string    `json:"digest,omitempty"` // of the bytes of an archive or a file
+	Tree        string    `json:"tree"`             // over all files
+	InstalledAt time.Time `json:"installedAt"`
+}
+
+// String returns the source, with the commit that was installed.
+func (p Provenance) String() string {
+	if p.Commit == "" {
+		return p.Source.String()
+	}
+	return p.Source.String() + " at " + p.Commit
+}
+
+// provenance returns the provenance of a skill that is installed now.
+func (e Entry) provenance(at time.Time) Provenance {
+	p := Provenance{Source: e.Source, OriginURL: e.Location, Commit: e.Commit, Digest: e.Digest, Tree: e.Tree, InstalledAt: at.UTC()}
+	if e.Local() {
+		p.OriginURL = (&url.URL{Scheme: "file", Path: filepath.ToSlash(e.Location)}).String()
+	} else if e.Kind == Git && strings.HasPrefix(e.Location, "https://github.com/") {
+		p.OriginURL += path.Join("/tree", e.Commit, e.Path)
+	}
+	return p
+}
+
+// ReadProvenance returns the provenance of the skill in a folder, or false if none is stored.
+func ReadProvenance(folder string) (Provenance, bool, error) {
+	var p Provenance
+	root, err := os.OpenRoot(filepath.Join(filepath.Dir(folder), filepath.FromSlash(provenances)))
+	if err != nil {
+		return p, false, ignoreMissing(err)
+	}
+	defer root.Close()
+	raw, err := namedfile.ReadIn(root, filepath.Base(folder)+".json", 1<<20)
+	if err != nil {
+		return p, false, ignoreMissing(err)
+	}
+	return p, true, json.Unmarshal(raw, &p)
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// note stores the provenances of the skills of a change, and removes those of removed skills.
+func (s *Store) note(d decided) error {
+	if err := s.root.MkdirAll(filepath.FromSlash(provenances), 0o755); err != nil {
+		return err
+	}
+	dir, err := s.root.OpenRoot(filepath.FromSlash(provenances))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	lock, err := parseLock(d.File, []byte(d.Lock))
+	if err != nil {
+		return err
+	}
+	for name := range d.Put {
+		raw, err := json.MarshalIndent(lock.Skills[name].provenance(d.At), "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := atomicfile.PutIn(dir, name+".json", append(raw, '\n'), 0o644); err != nil {
+			return err
+		}
+	}
+	for _, name := range d.Gone {
+		if err := dir.Remove(name + ".json"); ignoreMissing(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
