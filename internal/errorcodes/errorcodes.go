@@ -25,6 +25,7 @@ func Groups() []Group {
 		{"Skills", skills},
 		{"Installed skills", installed},
 		{"Files and tools", files},
+		{"Archives", archives},
 		{"Policy and approvals", decisions},
 		{"Scripts, sandboxes, and browsers", scripts},
 		{"Network", network},
