@@ -38,6 +38,8 @@ func TestExtract_RejectsTarKinds(t *testing.T) {
 		{"file named as a folder", tarOf(tarPart{name: "a/", kind: '0'}), archive.CodeAmbiguous, "a/"},
 		{"folder with data", tarOf(tarPart{name: "a/", kind: '5', text: "x"}), archive.CodeAmbiguous, "a/"},
 		{"V7 folder with data", tarOf(tarPart{name: "a/", v7: true, text: "x"}), archive.CodeAmbiguous, "a/"},
+		{"folder without a name", tarOf(tarPart{name: "/", kind: '5'}), archive.CodeName, "/"},
+		{"file without a name", tarOf(tarPart{name: ""}), archive.CodeName, ""},
 		{"file named as the root", tarOf(tarPart{name: "."}), archive.CodeName, "."},
 		{"two dots as prefix", tarOf(tarPart{name: "././a"}), archive.CodeName, "./a"},
 	}, archive.Limits{})

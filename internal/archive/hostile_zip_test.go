@@ -1,6 +1,8 @@
 package archive_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"strings"
 	"testing"
 
@@ -43,6 +45,8 @@ func TestExtract_RejectsZipKinds(t *testing.T) {
 		{"folder of DOS named as a file", of("a", 0x10), archive.CodeAmbiguous, "a"},
 		{"file named as a folder", of("a/", attributes(0o100644)), archive.CodeAmbiguous, "a/"},
 		{"folder with data", zipOf(zipPart{name: "a/", text: "x"}), archive.CodeAmbiguous, "a/"},
+		{"folder without a name", zipOf(zipPart{name: "/"}), archive.CodeName, "/"},
+		{"file without a name", zipOf(zipPart{name: ""}), archive.CodeName, ""},
 	}, archive.Limits{})
 }
 
@@ -150,4 +154,28 @@ func TestExtract_RejectsZipStructures(t *testing.T) {
 		{"folders only", zipOf(zipPart{name: "a/"}), archive.CodeEmpty, ""},
 		{"ignored files only", zipOf(zipPart{name: ".DS_Store"}), archive.CodeEmpty, ""},
 	}, archive.Limits{})
+}
+
+// The standard library follows a zip64 locator in the comment of an entry if the directory has a
+// certain length. It then finds another directory, in the content of a file.
+func TestExtract_RejectsAnArchiveWithTwoReadings(t *testing.T) {
+	t.Parallel()
+	const length, dataAt = 0xffff, 31
+	_, hidden, _ := zipPart{name: "evil", text: "x"}.bytes(0)
+	end64 := dataAt + len(hidden)
+	record := append([]byte("PK\x06\x06"), make([]byte, 20)...)
+	for _, n := range []int{1, 1, len(hidden), dataAt} { // entries on the disk and in all, length and offset of the directory
+		record = le.AppendUint64(record, uint64(n))
+	}
+	locator := le.AppendUint64([]byte("PK\x06\x07\x00\x00\x00\x00"), uint64(end64))
+	locator = le.AppendUint32(locator, 1)
+	comment := strings.Repeat("c", length-47-len(locator)) + string(locator)
+	b := zipFile{inDir: comment, parts: []zipPart{{name: "a", text: string(hidden) + string(record), tamper: func(_, central []byte) {
+		le.PutUint16(central[32:], uint16(len(comment)))
+	}}}}.bytes()
+
+	if r, err := zip.NewReader(bytes.NewReader(b), int64(len(b))); err != nil || len(r.File) != 1 || r.File[0].Name != "evil" {
+		t.Fatalf("the library no longer reads it so: %v, %v", r, err)
+	}
+	checkHostile(t, []hostile{{"50 zip64 directory in a file", b, archive.CodeAmbiguous, "a"}}, archive.Limits{})
 }
