@@ -146,10 +146,11 @@ func (f *File) zip(ctx context.Context, z *zip.Writer, deflate *flate.Writer) er
 	}
 	size := int64(packed.Len())
 	h := &zip.FileHeader{
-		Name: f.Path, Method: zip.Deflate, Flags: flagUTF8, CRC32: sum.Sum32(), ModifiedDate: dosEpoch,
+		Name: f.Path, Method: zip.Deflate, Flags: flagUTF8, CRC32: sum.Sum32(),
 		CreatorVersion: systemUnix<<8 | 20, ReaderVersion: 20, ExternalAttrs: uint32(modeFile|f.mode()) << 16,
 		CompressedSize64: uint64(size), UncompressedSize64: uint64(f.Size),
 	}
+	h.ModifiedDate = dosEpoch //lint:ignore SA1019 CreateRaw does not use Modified
 	store := size >= f.Size || size*mostRatio < f.Size
 	if store {
 		h.Method, h.CompressedSize64 = zip.Store, h.UncompressedSize64
