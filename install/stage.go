@@ -151,7 +151,15 @@ func (p *Plan) stage(ctx context.Context, f *Found, sk metier.Skill, r Request) 
 	if err := checkName(sk.Slug); err != nil {
 		return Change{}, metier.Errorf(metier.Invalid, "skill_name_invalid", "give the skill a name of lowercase letters, digits, and hyphens", "%v", err)
 	}
-	m, err := p.copy(ctx, f.snap, sk)
+	b, err := f.snap.Open(ctx, sk.ID)
+	if err != nil {
+		return Change{}, err
+	}
+	defer b.Close()
+	m, err := b.Manifest(ctx)
+	if err == nil {
+		err = complete(m)
+	}
 	if err != nil {
 		return Change{}, err
 	}
@@ -162,7 +170,10 @@ func (p *Plan) stage(ctx context.Context, f *Found, sk metier.Skill, r Request) 
 	for _, file := range m.Files {
 		c.Bytes += file.Size
 	}
-	return c, p.store.compare(ctx, &c, r.Agents, r.Force)
+	if err := p.store.compare(ctx, &c, r.Agents, r.Force); err != nil || c.Action == Keep {
+		return c, err
+	}
+	return c, p.copy(ctx, b, m, sk.Slug)
 }
 
 // check reports why a skill is not installed, by the setting install_validation.
@@ -189,36 +200,23 @@ func (r Request) check(sk metier.Skill) error {
 	return nil
 }
 
-// copy copies the files of a skill into the staging folder. Their bytes are those of the manifest
-// that it returns.
-func (p *Plan) copy(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (metier.Manifest, error) {
-	b, err := snap.Open(ctx, sk.ID)
-	if err != nil {
-		return metier.Manifest{}, err
-	}
-	defer b.Close()
-	m, err := b.Manifest(ctx)
-	if err != nil {
-		return m, err
-	}
-	if err := complete(m); err != nil {
-		return m, err
-	}
-	dir := filepath.Join(p.id, "new", sk.Slug)
+// copy copies the files of a skill into the staging folder. Their bytes are those of the manifest.
+func (p *Plan) copy(ctx context.Context, b metier.Bundle, m metier.Manifest, name string) error {
+	dir := filepath.Join(p.id, "new", name)
 	if err := p.store.work.MkdirAll(dir, 0o755); err != nil {
-		return m, err
+		return err
 	}
 	to, err := p.store.work.OpenRoot(dir)
 	if err != nil {
-		return m, err
+		return err
 	}
 	defer to.Close()
 	for _, f := range m.Files {
 		if err := copyFile(ctx, b, f, to); err != nil {
-			return m, err
+			return err
 		}
 	}
-	return m, nil
+	return nil
 }
 
 func copyFile(ctx context.Context, b metier.Bundle, f metier.File, to *os.Root) error {
