@@ -17,6 +17,9 @@ import (
 	"metier/internal/namedfile"
 )
 
+// step is what tests can stop before each change of a file or folder.
+const step = "install-step"
+
 // journal is the file in the staging folder that makes a change final. It lists what remains to be done.
 const journal = "journal.json"
 
@@ -157,10 +160,16 @@ func (s *Store) finish(ctx context.Context, d decided) error {
 	if err := atomicfile.Write(d.File, []byte(d.Lock), 0o644); err != nil {
 		return err
 	}
+	if err := atomicfile.At(step, journal); err != nil {
+		return err
+	}
 	if err := s.work.Remove(journal); err != nil {
 		return err
 	}
-	return s.work.RemoveAll(d.ID)
+	if atomicfile.At(step, d.ID) == nil {
+		s.work.RemoveAll(d.ID) // what is left is removed when the store is opened again
+	}
+	return nil
 }
 
 // finishLinks creates and removes links.
@@ -184,6 +193,9 @@ func (s *Store) put(ctx context.Context, id, name, tree string) error {
 	if m, err := s.manifest(ctx, name); err == nil && string(m.Tree) == tree {
 		return nil // done before an interruption
 	}
+	if err := atomicfile.At(step, name); err != nil {
+		return err
+	}
 	if _, err := s.root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return s.root.Rename(staged, name)
 	} else if err != nil {
@@ -203,6 +215,9 @@ func (s *Store) put(ctx context.Context, id, name, tree string) error {
 func (s *Store) retire(id, name string) error {
 	old := filepath.FromSlash(path.Join(work, id, "old"))
 	if err := s.root.MkdirAll(old, 0o755); err != nil {
+		return err
+	}
+	if err := atomicfile.At(step, name); err != nil {
 		return err
 	}
 	err := s.root.Rename(name, filepath.Join(old, name))

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"metier"
+	"metier/internal/atomicfile"
 	"metier/internal/confine"
 )
 
@@ -84,6 +85,9 @@ func (s *Store) linked(l link) (bool, error) {
 // connect creates a link.
 func (s *Store) connect(l link) error {
 	if done, err := s.linked(l); done || err != nil {
+		return err
+	}
+	if err := atomicfile.At(step, l.Dir); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(l.Dir, 0o755); err != nil {

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"metier"
+	"metier/internal/atomicfile"
 	"metier/internal/digest"
 	"metier/settings"
 	"metier/skillmd"
@@ -220,6 +221,9 @@ func (p *Plan) copy(ctx context.Context, b metier.Bundle, m metier.Manifest, nam
 }
 
 func copyFile(ctx context.Context, b metier.Bundle, f metier.File, to *os.Root) error {
+	if err := atomicfile.At(step, f.Path); err != nil {
+		return err
+	}
 	in, err := b.Open(ctx, f.Path)
 	if err != nil {
 		return err

@@ -23,7 +23,10 @@ type place struct {
 
 func newPlace(t *testing.T) place {
 	t.Helper()
-	base := t.TempDir()
+	return placeIn(t, t.TempDir())
+}
+
+func placeIn(t *testing.T, base string) place {
 	return place{t, filepath.Join(base, "skills"), filepath.Join(base, "metier.lock"), filepath.Join(base, "from")}
 }
 
