@@ -12,6 +12,7 @@ import (
 	"metier/agent"
 	"metier/config"
 	"metier/engine"
+	"metier/internal/agentdirs"
 	"metier/internal/termtext"
 	"metier/model/provider"
 	"metier/policy"
@@ -27,6 +28,7 @@ func (a *app) completions(c *cobra.Command) {
 	known := map[string]completion{
 		"profile":                       words(settings.Profiles()...),
 		"set":                           completeSet,
+		"agent":                         words(agentdirs.Names()...),
 		"skill":                         a.completeSkills,
 		"deny-skill":                    a.completeSkills,
 		"allow-tool":                    words(append(config.ToolNames(), engine.ToolsDefault)...),

@@ -20,6 +20,7 @@ import (
 	"metier/internal/distinct"
 	"metier/internal/plural"
 	"metier/policy"
+	"metier/settings"
 	"metier/skillmd"
 )
 
@@ -93,6 +94,7 @@ type listFlags struct {
 	states  []string
 	source  []string
 	tiers   []string
+	agents  []string
 	verbose bool
 }
 
@@ -108,7 +110,7 @@ with its state under the current settings. Without --all, it leaves out skills
 that cannot be used (shadowed, refused, or with user-invocable: false), and reports
 on standard error how many it left out. In a terminal, names and descriptions are
 truncated to fit the width. Piped output is not truncated.`,
-		Example: "  metier list\n  metier list --all --skills-root ~/skills\n  metier list --state refused --json",
+		Example: "  metier list\n  metier list --all --skills-root ~/skills\n  metier list --agent cursor\n  metier list --state refused --json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return wrong("usage", "to show one skill, use 'metier show NAME'; to filter the list, use --state and --source", "unexpected argument %q", args[0])
@@ -116,6 +118,9 @@ truncated to fit the width. Piped output is not truncated.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
+			if len(f.agents) > 0 {
+				place.set = append(place.set, "roots="+string(settings.RootProject)+","+string(settings.RootHome), "root_families="+strings.Join(f.agents, ","))
+			}
 			sh, err := a.openIndex(c.Context(), place)
 			if err != nil {
 				return err
@@ -146,6 +151,7 @@ truncated to fit the width. Piped output is not truncated.`,
 		}}
 	place.flags(c)
 	place.servers(c)
+	c.Flags().StringArrayVar(&f.agents, "agent", nil, "list the skills in the folders of this `agent` instead (repeatable)")
 	c.Flags().BoolVar(&f.all, "all", false, "also show skills that cannot be used, and why")
 	c.Flags().BoolVar(&f.digests, "digests", false, "with --json: include the digest of every SKILL.md, even for large files")
 	c.Flags().BoolVar(&f.verbose, "verbose", false, "print how long it took to search each root, on standard error")
