@@ -26,24 +26,35 @@ type history struct {
 }
 
 // recall reads a log up to its head. Entries appended during the read are ignored.
-func recall(ctx context.Context, id string, log record.Log) (*history, error) {
+func recall(ctx context.Context, id string, log record.Log) (h *history, err error) {
+	h = &history{id: id}
+	if h.head, err = facts(ctx, log, h.add); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// facts calls use with each entry of a log up to its head, which it returns. Entries appended during
+// the read are ignored.
+func facts(ctx context.Context, log record.Log, use func(fact)) (record.Head, error) {
 	head, err := log.Head(ctx)
 	if err != nil {
-		return nil, fault("read", "", err)
+		return record.Head{}, fault("read", "", err)
 	}
-	h := &history{id: id, head: head}
 	for en, err := range log.Read(ctx, 1) {
 		if err != nil {
-			return nil, fault("read", "", err)
+			return record.Head{}, fault("read", "", err)
 		}
 		if en.Seq > head.Seq {
 			break
 		}
-		if err := h.add(en); err != nil {
-			return nil, err
+		f, err := factOf(en)
+		if err != nil {
+			return record.Head{}, err
 		}
+		use(f)
 	}
-	return h, nil
+	return head, nil
 }
 
 // session returns the ID of the first session in the log: that of the run when it was recorded,
@@ -57,19 +68,24 @@ func (h *history) session() string {
 	return ""
 }
 
-func (h *history) add(en record.Entry) error {
-	e, err := event.Decode(en)
-	f := fact{Entry: en, event: e}
-	switch {
-	case errors.Is(err, event.ErrUnknown):
-		f.event = nil
+func (h *history) add(f fact) {
+	if f.event == nil {
 		h.unknown = append(h.unknown, f)
-	case err != nil:
-		return &metier.Error{Op: "read", Kind: metier.Drift, Code: "record_bad_event", Err: err,
-			Hint: "do not rely on this record: the entry is chained but does not match its type, so another program wrote it"}
 	}
 	h.facts = append(h.facts, f)
-	return nil
+}
+
+// factOf decodes an entry.
+func factOf(en record.Entry) (fact, error) {
+	e, err := event.Decode(en)
+	switch {
+	case errors.Is(err, event.ErrUnknown):
+		e = nil
+	case err != nil:
+		return fact{}, &metier.Error{Op: "read", Kind: metier.Drift, Code: "record_bad_event", Err: err,
+			Hint: "do not rely on this record: the entry is chained but does not match its type, so another program wrote it"}
+	}
+	return fact{Entry: en, event: e}, nil
 }
 
 // must returns an error for the first required entry that this build does not understand.

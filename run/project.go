@@ -345,11 +345,11 @@ func (f *Folder) Checkpoint(ctx context.Context) error {
 	if f.readOnly {
 		return wrong(metier.Invalid, "read_only", f.dir, "open the run for writing", "the run was opened for reading")
 	}
-	p, err := f.projector(ctx)
+	s, err := foldState(ctx, f.id, f.log, f.blobs)
 	if err != nil {
 		return err
 	}
-	b, err := printed(p.state())
+	b, err := printed(s)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,10 @@
 package run
 
 import (
+	"context"
+	"encoding/json"
 	"slices"
+	"time"
 
 	"metier/event"
 	"metier/policy"
@@ -111,19 +114,74 @@ func Over(status string) bool {
 	return false
 }
 
+// stateFold folds a log into its State, one entry at a time. The record of a server's session has
+// tens of megabytes of entries, so it keeps none of them.
+type stateFold struct {
+	State
+	began, ended time.Time
+	registry     record.Ref        // the newest
+	profiles     map[string]string // of the calls that were decided to start a subagent
+}
+
+func newStateFold(id string) *stateFold {
+	return &stateFold{profiles: map[string]string{}, State: State{Type: typePrefix + "run-state", Version: 1, RunID: id, Rules: foldRules, Status: StatusOpen,
+		Activations: []ActiveVersion{}, OpenCalls: []OpenCall{}, Questions: []OpenQuestion{}, Children: []ChildRun{}}}
+}
+
+// add folds the next entry.
+func (s *stateFold) add(f fact) {
+	if s.began.IsZero() {
+		s.began = f.At
+	}
+	s.ended = f.At
+	switch e := f.event.(type) {
+	case event.SkillsDiscovered:
+		s.registry = e.Registry
+	case event.PolicyDecided:
+		if s.profiles[e.Call] = e.Profile; e.Profile == "" {
+			delete(s.profiles, e.Call)
+		}
+	}
+	s.life(f)
+	s.work(f)
+}
+
+// at returns the state of a log with this head, whose skills are in skillsRoot.
+func (s *stateFold) at(head record.Head, skillsRoot string) State {
+	s.Seq, s.Head, s.SkillsRoot = head.Seq, head, skillsRoot
+	s.StartedAt, s.UpdatedAt, s.DurationMS = stamp(s.began), stamp(s.ended), s.ended.Sub(s.began).Milliseconds()
+	for i, c := range s.Children {
+		s.Children[i].Profile = s.profiles[c.ID]
+	}
+	return s.State
+}
+
 // state folds the log.
 func (p *projector) state() State {
-	s := State{Type: typePrefix + "run-state", Version: 1, RunID: p.h.id, Rules: foldRules, Seq: p.h.head.Seq, Head: p.h.head, Status: StatusOpen,
-		StartedAt: stamp(p.h.began()), UpdatedAt: stamp(p.h.ended()), DurationMS: p.h.ended().Sub(p.h.began()).Milliseconds(),
-		SkillsRoot: p.reg.SkillsRoot, Activations: []ActiveVersion{}, OpenCalls: []OpenCall{}, Questions: []OpenQuestion{}, Children: []ChildRun{}}
+	s := newStateFold(p.h.id)
 	for _, f := range p.h.facts {
-		s.life(f)
-		s.work(f)
+		s.add(f)
 	}
-	for i, c := range s.Children {
-		s.Children[i].Profile = p.decided[c.ID].Profile
+	return s.at(p.h.head, p.reg.SkillsRoot)
+}
+
+// foldState folds a log. It reads the registry only for the folder of the skills.
+func foldState(ctx context.Context, id string, log record.Log, blobs record.Blobs) (State, error) {
+	s := newStateFold(id)
+	head, err := facts(ctx, log, s.add)
+	if err != nil {
+		return State{}, err
 	}
-	return s
+	c := &contents{ctx: ctx, blobs: blobs}
+	var registry struct {
+		SkillsRoot string `json:"skillsRoot"`
+	}
+	if b, _ := c.load(s.registry); b != nil {
+		if err := json.Unmarshal(b, &registry); err != nil {
+			return State{}, badIndex(err)
+		}
+	}
+	return s.at(head, registry.SkillsRoot), c.err
 }
 
 // life folds the events that begin, pause and end a run.
