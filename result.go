@@ -20,7 +20,7 @@ func (s *Session) result(ctx context.Context, c Call, canonical string, res Resu
 	for i := range res.Parts {
 		res.Parts[i].Kind, res.Parts[i].Call, res.Parts[i].Tool, res.Parts[i].Error = model.PartResult, c.ID, canonical, res.Code != ""
 	}
-	parts, err := json.Marshal(res.Parts)
+	parts, err := json.Marshal(s.recordedParts(res.Parts))
 	if err != nil {
 		return Observation{}, event.ToolResult{}, &Error{Op: "record", Kind: Internal, Code: "encode", Err: err}
 	}
@@ -28,6 +28,7 @@ func (s *Session) result(ctx context.Context, c Call, canonical string, res Resu
 	if err == nil && !bytes.Equal(kept, parts) {
 		res.Parts = nil
 		err = json.Unmarshal(kept, &res.Parts)
+		nameCall(res.Parts, c.ID)
 	}
 	var detail record.Ref
 	if err == nil && res.Detail != nil {
@@ -37,6 +38,25 @@ func (s *Session) result(ctx context.Context, c Call, canonical string, res Resu
 		return Observation{}, event.ToolResult{}, s.fault("record", err)
 	}
 	return Observation{res}, event.ToolResult{ID: c.ID, Tool: canonical, Code: res.Code, Content: content, Detail: detail, Label: res.Label, Active: active}, nil
+}
+
+// recordedParts returns the parts of a result as they are recorded. In a session with
+// Config.ToolsOnly they do not name the call, which the entry names: clients load the same skills and
+// read the same files for days, and a result that repeats is then stored once.
+func (s *Session) recordedParts(parts []model.Part) []model.Part {
+	if !s.cfg.ToolsOnly {
+		return parts
+	}
+	parts = slices.Clone(parts)
+	nameCall(parts, "")
+	return parts
+}
+
+// nameCall sets the call of the parts of a result.
+func nameCall(parts []model.Part, id string) {
+	for i := range parts {
+		parts[i].Call = id
+	}
 }
 
 // stored stores a part of a result, and returns it without secrets, as the record contains it. The caller
@@ -70,6 +90,7 @@ func (s *Session) replay(ctx context.Context, id string) (Observation, error) {
 	b, err := s.cfg.Blobs.Open(ctx, ret.Content)
 	if err == nil {
 		err = json.Unmarshal(b, &res.Parts)
+		nameCall(res.Parts, id)
 	}
 	if err == nil && ret.Detail.Digest != "" {
 		res.Detail, err = s.cfg.Blobs.Open(ctx, ret.Detail)

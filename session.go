@@ -2,6 +2,7 @@ package metier
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -112,7 +113,7 @@ func Open(ctx context.Context, c Config) (*Session, error) {
 		}
 	}
 	c.Grants = c.Snapshot.Grants(c.Grants)
-	written := &tally{Blobs: c.Blobs, seen: map[string]bool{}}
+	written := &tally{Blobs: c.Blobs, seen: map[[sha256.Size]byte]struct{}{}}
 	c.Blobs = written
 	s := &Session{cfg: c, tally: written, tools: map[string]Tool{}, names: map[string]string{}, flight: map[string]chan struct{}{}, files: map[ID]Skill{}}
 	s.snap.Store(c.Snapshot)

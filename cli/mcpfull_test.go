@@ -15,20 +15,26 @@ import (
 func TestMCP_EndsSessionWhenItsRecordIsFull(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.write(map[string]string{"shelf/say/SKILL.md": "---\nname: say\ndescription: Say something.\narguments: words\n---\nSay $words.\n" + strings.Repeat("Say it.\n", 3<<20/8)})
+	const most = 16 // skills, each with its own text, because content that repeats counts once
+	files := map[string]string{}
+	name := func(n int) string { return "say-" + string(rune('a'+n)) }
+	for n := range most {
+		files["shelf/"+name(n)+"/SKILL.md"] = "---\nname: " + name(n) + "\ndescription: Say something.\n---\n" + strings.Repeat("Say it.\n", 3<<20/8)
+	}
+	p.write(files)
 	w := p.servesHTTP()
 	other := w.client("2025-11-25")
 	other.call("load_skill", map[string]any{"name": "report"})
 	c := w.client("2025-11-25")
 	n, err := 0, error(nil)
-	for ; n < 40 && err == nil; n++ {
-		_, err = c.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "say", Arguments: map[string]string{"words": string(rune('A' + n))}})
+	for ; n < most && err == nil; n++ {
+		_, err = c.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: name(n)})
 	}
-	if n == 40 || err == nil || !strings.Contains(err.Error(), "record_full: ") {
+	if n == most || err == nil || !strings.Contains(err.Error(), "record_full: ") {
 		t.Errorf("after %d prompts of 3 MiB: %v", n, err)
 	}
 	for _, c := range []mcpClient{other, w.client("2025-11-25")} {
-		if text, ok, _ := c.call("load_skill", map[string]any{"name": "say"}); !ok {
+		if text, ok, _ := c.call("load_skill", map[string]any{"name": name(0)}); !ok {
 			t.Error(text)
 		}
 	}
