@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -45,6 +46,7 @@ type fixture struct {
 
 	mu   sync.Mutex
 	logs map[server.Client][]*record.Memory
+	kept []weak.Pointer[metier.Session] // that were opened
 	open atomic.Int64
 	ends chan server.Client // whose session ended
 }
@@ -167,6 +169,7 @@ func (w *fixture) Open(ctx context.Context, c server.Client, snapshot func(conte
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.logs[c] = append(w.logs[c], log)
+	w.kept = append(w.kept, weak.Make(s))
 	w.open.Add(1)
 	return s, func() error { w.open.Add(-1); w.ends <- c; return s.Close(context.WithoutCancel(ctx)) }, nil
 }

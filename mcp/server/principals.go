@@ -225,7 +225,7 @@ func (s *Server) ended(c *client) {
 	if c.end == nil {
 		return // it was never opened
 	}
-	s.closing <- struct{}{} // a record of many calls takes much memory to close
+	s.closing <- struct{}{} // closing reads the whole log
 	defer func() { <-s.closing }()
 	if err := c.end(); err != nil {
 		s.opts.Logger.Error("a session could not be closed", "error", err.Error())

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -184,6 +185,42 @@ func TestSession_IsReplacedWhenAPrincipalsRecordIsFull(t *testing.T) {
 	if n := len(w.logs[process]); n != 1 {
 		t.Errorf("%d records over stdio", n)
 	}
+}
+
+// The memory of a session is free once a new one has replaced it.
+func TestSession_IsFreedWhenItIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := start(t, library, writing(&logged{}, func(o *server.Options) { o.SessionRecord, o.PrincipalRecords = 20_000, 10_000_000 }))
+	c := w.over(w.http(server.Access{Tokens: tokens}), tokens["ann"], newest, nil)
+	const calls = 20 // each fills a record
+	for i := range calls {
+		if err := c.writes(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range calls - 1 {
+		<-w.ends
+	}
+	live := func() (n int) {
+		runtime.GC()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, s := range w.kept {
+			if s.Value() != nil {
+				n++
+			}
+		}
+		return n
+	}
+	const expected = 2 // the server's own, and the principal's
+	n := live()
+	for try := 0; n > expected && try < 1000; try++ { // the last ones may still be closing
+		n = live()
+	}
+	if opened := len(w.kept); n != expected || opened != calls+1 {
+		t.Errorf("%d of %d sessions are in memory", n, opened)
+	}
+	runtime.KeepAlive(w)
 }
 
 // A principal's session ends after an hour without a call, also if the server does not look for
