@@ -3,7 +3,9 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -118,18 +120,24 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, sk
 	}
 	out, folders = append(out, l.brought...), append(folders, l.brought...)
 	slices.Sort(folders)
+	var real confine.Paths
 	for _, dir := range slices.Compact(folders) {
-		if _, err := os.Lstat(dir); err == nil && confine.Within(l.Workspace, dir) {
+		_, err := os.Lstat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // most agents are not installed
+		}
+		inside := real.Within(l.Workspace, dir)
+		if err == nil && inside {
 			out = append(out, dir) // also where a link leads from elsewhere
 		}
-		linked, whole := skills.linked(l.Workspace, dir, s.InSkills(), s.MaxDirs)
+		linked, whole := skills.linked(l.Workspace, dir, inside, s.InSkills(), s.MaxDirs)
 		out = append(out, linked...)
 		p.partial = p.partial || !whole
 	}
 	user := userGitConfig(e.Env)
 	var mounted []string // folders elsewhere that tools can write
 	for _, m := range l.Mounts {
-		if m.Mode == "rw" && !confine.Within(l.Workspace, m.Source) {
+		if m.Mode == "rw" && !real.Within(l.Workspace, m.Source) {
 			mounted = append(mounted, m.Source)
 		}
 	}
@@ -192,8 +200,9 @@ func ownPrograms(op config.Operator) (out []string) {
 // their recorded heads, the index of 'metier list', and files with secrets. A folder that contains
 // the workspace cannot be closed. The records in it are outside the workspace.
 func (e *Engine) closed(l Launch, secrets []config.Secret) (out []string) {
+	var real confine.Paths
 	for _, c := range e.closedPaths(l, secrets) {
-		if !confine.Within(c.path, l.Workspace) {
+		if !real.Within(c.path, l.Workspace) {
 			out = append(out, c.path)
 		}
 	}

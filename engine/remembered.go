@@ -68,8 +68,9 @@ func (e *Engine) rememberRecords(workspace, artifacts string) error {
 
 // records returns the folders in a workspace in which runs keep records, except .metier/runs.
 func (e *Engine) records(workspace string) (out []string) {
+	var real confine.Paths
 	for _, dir := range e.known(knownRecords) {
-		if _, err := os.Lstat(dir); err == nil && confine.Within(workspace, dir) {
+		if _, err := os.Lstat(dir); err == nil && real.Within(workspace, dir) {
 			out = append(out, dir)
 		}
 	}
@@ -88,9 +89,10 @@ func (e *Engine) rememberSources(l Launch) error {
 	}
 	dirs := append(slices.Collect(maps.Values(e.projects())), l.Workspace)
 	var all error
+	var real confine.Paths
 	for _, p := range given {
-		p = confine.RealPathOfExisting(p)
-		if slices.ContainsFunc(dirs, func(dir string) bool { return p != dir && confine.Within(dir, p) }) {
+		p = real.RealPathOfExisting(p)
+		if slices.ContainsFunc(dirs, func(dir string) bool { return p != dir && real.Within(dir, p) }) {
 			all = errors.Join(all, e.remember(knownSources, p))
 		}
 	}
@@ -117,8 +119,9 @@ func (e *Engine) rememberSources(l Launch) error {
 
 // sources returns the files and folders in a workspace that commands were given.
 func (e *Engine) sources(workspace string) (out []string) {
+	var real confine.Paths
 	for _, p := range e.known(knownSources) {
-		if confine.Within(workspace, p) {
+		if real.Within(workspace, p) {
 			out = append(out, p)
 		}
 	}

@@ -118,9 +118,10 @@ func (r *Run) checkShown(ctx context.Context) error {
 		}
 	}
 	shown := r.shown(ctx)
+	var real confine.Paths
 	for _, c := range list {
 		for _, dir := range shown {
-			if confine.Within(dir, c.path) {
+			if real.Within(dir, c.path) {
 				return metier.Fieldf(metier.Denied, c.field, "closed_path_visible", c.hint,
 					"%s is in %s, which programs in the sandbox can read", termtext.Line(c.what), termtext.Line(dir))
 			}

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"metier"
-	"metier/internal/confine"
 	"metier/internal/digest"
 	"metier/policy"
 	"metier/settings"
@@ -75,10 +74,11 @@ func (s *Skills) check(e *Engine, p *Plan) error {
 	return err
 }
 
-// linked returns the links of a folder to skills in the workspace, as linkedSkills does. Runs that
-// share skills list a folder outside of the workspace once: no program of theirs changes it.
-func (s *Skills) linked(workspace, folder string, nested bool, most int) (paths []string, whole bool) {
-	if s == nil || confine.Within(workspace, folder) {
+// linked returns the links of a folder to skills in the workspace, as linkedSkills does. inside reports
+// that the folder is in the workspace. Runs that share skills list a folder outside of it once: no
+// program of theirs changes it.
+func (s *Skills) linked(workspace, folder string, inside, nested bool, most int) (paths []string, whole bool) {
+	if s == nil || inside {
 		return linkedSkills(workspace, folder, nested, most)
 	}
 	s.mu.Lock()

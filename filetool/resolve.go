@@ -157,8 +157,11 @@ var errDangling = errors.New("a symlink in the path points to nothing")
 
 // resolve follows all links of a path; what does not exist yet is kept as it is
 // written.
-func resolve(host string) (resolved, error) {
-	real, err := confine.RealPath(host)
+func resolve(host string) (resolved, error) { return resolveAmong(new(confine.Paths), host) }
+
+// resolveAmong is resolve for one of many paths that are resolved at the same time.
+func resolveAmong(paths *confine.Paths, host string) (resolved, error) {
+	real, err := paths.RealPath(host)
 	if err == nil {
 		return resolved{real, true, !strings.EqualFold(real, filepath.Clean(host))}, nil
 	}
@@ -172,7 +175,7 @@ func resolve(host string) (resolved, error) {
 			break
 		}
 		rest, cur = filepath.Join(filepath.Base(cur), rest), parent
-		if real, err = confine.RealPath(cur); err == nil {
+		if real, err = paths.RealPath(cur); err == nil {
 			return resolved{filepath.Join(real, rest), false, !strings.EqualFold(real, cur)}, nil
 		}
 	}

@@ -191,6 +191,8 @@ func openFolder(host string, write bool) (b base, err error) {
 // fixedRules are the rules that hold for the workspace's whole life.
 func fixedRules(o *WorkspaceOptions) []rule {
 	var rules []rule
+	var paths confine.Paths
+	settle := func(p string) string { return settleAmong(&paths, p) }
 	home := o.Home
 	if home == "" {
 		home, _ = os.UserHomeDir() // no home: there are no dot-paths to close
@@ -216,14 +218,17 @@ func fixedRules(o *WorkspaceOptions) []rule {
 }
 
 // settle resolves a path as far as it exists. A link to nothing leads to where its target would be.
-func settle(p string) string {
+func settle(p string) string { return settleAmong(new(confine.Paths), p) }
+
+// settleAmong is settle for one of many paths that are resolved at the same time.
+func settleAmong(paths *confine.Paths, p string) string {
 	abs, err := filepath.Abs(p)
 	if err != nil {
 		return p
 	}
 	at := abs
 	for range mostLinks {
-		r, err := resolve(at)
+		r, err := resolveAmong(paths, at)
 		if err == nil {
 			return r.real
 		}
@@ -236,7 +241,7 @@ func settle(p string) string {
 			break
 		}
 		if !filepath.IsAbs(to) {
-			to = filepath.Join(confine.RealPathOfExisting(filepath.Dir(link)), to)
+			to = filepath.Join(paths.RealPathOfExisting(filepath.Dir(link)), to)
 		}
 		at = to + strings.TrimPrefix(at, link)
 	}
@@ -318,6 +323,8 @@ func (w *Workspace) rules(snap *metier.Snapshot, guard settings.GuardAllow) rule
 func (w *Workspace) scanned(snap *metier.Snapshot, guard settings.GuardAllow) scan {
 	sc := scan{snap: snap, guard: guard, granted: map[string]bool{}, guarded: map[string]bool{}}
 	wide := map[string]bool{}
+	var paths confine.Paths
+	settle := func(p string) string { return settleAmong(&paths, p) }
 	for _, m := range snap.Mounts() {
 		if m.Root == "" {
 			continue

@@ -267,15 +267,16 @@ func (f Finder) envFolders(s settings.Discover) ([]string, error) {
 // TierOf is the tier of a root nobody gave one: project inside the workspace,
 // user in the home's own folders, org below /etc/metier, else third_party.
 func (f Finder) TierOf(p, workspace string) (policy.Tier, string) {
-	if confine.Within(workspace, p) {
+	var paths confine.Paths
+	if paths.Within(workspace, p) {
 		return policy.Project, "project"
 	}
 	for _, agent := range agentdirs.All() {
-		if slices.ContainsFunc(f.HomeFolders(agent), func(dir string) bool { return confine.Within(dir, p) }) {
+		if slices.ContainsFunc(f.HomeFolders(agent), func(dir string) bool { return paths.Within(dir, p) }) {
 			return policy.User, "user"
 		}
 	}
-	if confine.Within(f.Org, p) {
+	if paths.Within(f.Org, p) {
 		return policy.Org, "org"
 	}
 	return policy.ThirdParty, "third_party"

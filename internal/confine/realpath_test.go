@@ -42,6 +42,51 @@ func TestRealPath_LeadsWhereEvalSymlinksDoes(t *testing.T) {
 	}
 }
 
+// Each path is resolved like by the functions for one path, also if paths share folders, and only once.
+func TestPaths_ResolveAsOneByOne(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		testenv.Skip(t, "symlinks need a privilege on windows")
+	}
+	dir := t.TempDir()
+	for _, step := range []error{
+		os.MkdirAll(filepath.Join(dir, "a", "b"), 0o700), os.WriteFile(filepath.Join(dir, "f"), nil, 0o600),
+		os.Symlink("a", filepath.Join(dir, "rel")), os.Symlink("none", filepath.Join(dir, "dangling")), os.Symlink("loop", filepath.Join(dir, "loop")),
+	} {
+		if step != nil {
+			t.Fatal(step)
+		}
+	}
+	var list []string
+	for _, p := range []string{"", "a", "a/b", "rel", "rel/b", "rel/b/../b", "rel/none/x", "none", "none/x", "none/y", "dangling", "dangling/x", "loop", "loop/x", "f", "f/x"} {
+		list = append(list, dir+"/"+p)
+	}
+	list = append(list, "", "a", "a/b", "/")
+	var paths confine.Paths
+	for range 2 {
+		for _, p := range list {
+			want, wantErr := confine.RealPath(p)
+			if got, err := paths.RealPath(p); got != want || fmt.Sprint(err) != fmt.Sprint(wantErr) {
+				t.Errorf("RealPath(%s): %q, %v, want %q, %v", p, got, err, want, wantErr)
+			}
+			if got, want := paths.RealPathOfExisting(p), confine.RealPathOfExisting(p); got != want {
+				t.Errorf("RealPathOfExisting(%s): %q, want %q", p, got, want)
+			}
+			for _, q := range list {
+				if got, want := paths.Within(p, q), confine.Within(p, q); got != want {
+					t.Errorf("Within(%s, %s): %v, want %v", p, q, got, want)
+				}
+			}
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "none"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := paths.RealPath(dir + "/none"); err == nil {
+		t.Error("a path was resolved again")
+	}
+}
+
 // A chain of more links than the system follows fails at once, however long its
 // paths are.
 func TestRealPath_EndsAtLongChains(t *testing.T) {
