@@ -99,7 +99,7 @@ func (r *Run) introduce(ctx context.Context) error {
 		return err
 	}
 	r.noteCatalog(ctx)
-	if err := r.folder.Project(ctx); err != nil { // the registry is in its file from the start
+	if err := r.folder.ProjectStart(ctx); err != nil { // the registry is in its file from the start
 		return err
 	}
 	r.begun = true

@@ -240,11 +240,11 @@ func (h *Heads) Sync() error {
 	return nil
 }
 
-// Close syncs and closes the file.
+// Close makes all recorded heads durable, and closes the file.
 func (h *Heads) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.opt.ReadOnly {
+	if !h.dirty {
 		return h.file.Close()
 	}
 	return errors.Join(h.file.Sync(), h.file.Close())

@@ -341,6 +341,9 @@ func (f *Folder) begin(ctx context.Context) error {
 			return err
 		}
 	}
+	if head.Seq == 0 && rec == nil && f.loose == nil {
+		return nil // a log without entries has nothing to lose; its first sync makes its name durable
+	}
 	return fault("open", f.dir, f.log.Sync(ctx)) // from here on the whole log counts
 }
 

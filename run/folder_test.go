@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -406,6 +407,36 @@ func TestFullDiskLeavesOldArtifactsWhole(t *testing.T) {
 	if rep := must[run.VerifyReport](t)(run.Verify(t.Context(), f)); !rep.OK || rep.Artifacts[run.FileTranscript] != "equal" {
 		t.Errorf("after the disk has room again: %+v", rep)
 	}
+}
+
+// A run has the artifacts that a resume reads from the start. Once it has others, all are from one part
+// of the log.
+func TestProjectStart_WritesWhatAResumeReads(t *testing.T) {
+	t.Parallel()
+	f, a := create(t, t.TempDir(), "begin", nil)
+	a.open("cli-preload")
+	a.begin()
+	ok(t, f.ProjectStart(t.Context()))
+	start := files(t, f)
+	want := []string{run.FileState, run.FileActivations, run.FileRegistry}
+	if d := cmp.Diff(want, slices.Sorted(maps.Keys(start))); d != "" {
+		t.Error(d)
+	}
+	if rep := must[run.VerifyReport](t)(run.Verify(t.Context(), f)); !rep.OK || rep.Artifacts[run.FileTranscript] != "missing" {
+		t.Errorf("%+v", rep)
+	}
+	ok(t, f.Project(t.Context()))
+	all := files(t, f)
+	for name, b := range start {
+		if string(all[name]) != string(b) {
+			t.Errorf("%s differs from that of Project", name)
+		}
+	}
+	a.turn(1)
+	ok(t, f.ProjectStart(t.Context()))
+	artifactsAreEqual(t, f)
+	noTemporaries(t, f.Dir())
+	must[run.Restored](t)(f.Restore(t.Context()))
 }
 
 func noTemporaries(t *testing.T, dir string) {

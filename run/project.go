@@ -1,14 +1,10 @@
 package run
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,7 +13,6 @@ import (
 
 	"metier"
 	"metier/event"
-	"metier/internal/atomicfile"
 	"metier/record"
 	"metier/registry"
 )
@@ -208,7 +203,17 @@ const largeRegistry = 256 << 10 // bytes
 // Project rewrites every artifact from the log. Each is written to a temporary file that is then
 // renamed, so a crash leaves complete files, old or new. Files that are already correct are not
 // written. Calls may overlap: the later one wins as a whole.
-func (f *Folder) Project(ctx context.Context) error {
+func (f *Folder) Project(ctx context.Context) error { return f.project(ctx, false) }
+
+// ProjectStart writes the artifacts that a resume reads, if the run has none yet. The others say little
+// before the run ends, and [Folder.Project] then writes them. If there are artifacts, it is Project: all
+// of them are from one part of the log, or newer.
+func (f *Folder) ProjectStart(ctx context.Context) error { return f.project(ctx, true) }
+
+// resumable lists the artifacts that a resume reads.
+var resumable = []string{FileRegistry, FileActivations, FileState}
+
+func (f *Folder) project(ctx context.Context, start bool) error {
 	f.projecting.Lock()
 	defer f.projecting.Unlock()
 	if f.readOnly {
@@ -234,9 +239,14 @@ func (f *Folder) Project(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if start && f.missing(FileState) {
+		list = slices.DeleteFunc(list, func(a artifact) bool { return !slices.Contains(resumable, a.name) })
+	}
 	if err := f.makeOutputs(); err != nil {
 		return err
 	}
+	w := &batch{f: f}
+	defer w.discard()
 	for _, a := range list {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -245,60 +255,16 @@ func (f *Folder) Project(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := f.write(a.name, b); err != nil {
+		if a.name == FileState { // it must not survive a power failure that the others do not
+			if err := w.commit(); err != nil {
+				return err
+			}
+		}
+		if err := w.add(a.name, b); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-func (f *Folder) write(name string, data []byte) error {
-	sync := !strings.HasPrefix(name, outputsDir+"/") // there may be thousands, and the log has them all
-	if name = filepath.FromSlash(name); holds(f.root, name, data) {
-		return nil
-	}
-	return fault("project", filepath.Join(f.dir, name), atomicfile.In(f.root, name, "run", data, 0o600, sync))
-}
-
-// holds reports whether a regular file holds exactly these bytes. It does not read the whole file
-// into memory.
-func holds(root *os.Root, name string, data []byte) bool {
-	info, err := root.Lstat(name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(data)) {
-		return false
-	}
-	f, err := root.Open(name)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	buf := make([]byte, min(64<<10, len(data)+1))
-	for {
-		n, err := f.Read(buf)
-		if n > len(data) || !bytes.Equal(buf[:n], data[:n]) {
-			return false
-		}
-		data = data[n:]
-		if err != nil {
-			return err == io.EOF && len(data) == 0
-		}
-	}
-}
-
-// makeOutputs creates the folder of tool outputs. A symlink in its place is an error.
-func (f *Folder) makeOutputs() error {
-	path := filepath.Join(f.dir, outputsDir)
-	if err := f.root.Mkdir(outputsDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fault("project", path, err)
-	}
-	info, err := f.root.Lstat(outputsDir)
-	if err != nil {
-		return fault("project", path, err)
-	}
-	if !info.IsDir() {
-		return wrong(metier.Denied, CodeFolderBad, path, "remove it; a run folder holds no links", "%s is not a folder", path)
-	}
-	return nil
+	return w.commit()
 }
 
 // readRegular reads a file of the run folder. Symlinks and other non-regular files are errors.
@@ -353,5 +319,10 @@ func (f *Folder) Checkpoint(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return f.write(FileState, b)
+	w := &batch{f: f}
+	defer w.discard()
+	if err := w.add(FileState, b); err != nil {
+		return err
+	}
+	return w.commit()
 }

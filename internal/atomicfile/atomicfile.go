@@ -77,45 +77,75 @@ func write(path, suffix string, data []byte, perm fs.FileMode, sync bool) error 
 // always passes the same suffix does not accumulate leftover files after crashes.
 func In(root *os.Root, name, suffix string, data []byte, perm fs.FileMode, sync bool) error {
 	path := filepath.Join(root.Name(), name)
-	tmp := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+"."+suffix+".tmp")
-	if err := replace(root, name, path, tmp, data, perm, sync); err != nil {
+	err := replace(root, name, suffix, data, perm, sync)
+	if err == nil && sync {
+		err = SyncIn(root, filepath.Dir(name))
+	}
+	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
 }
 
-func replace(root *os.Root, name, path, tmp string, data []byte, perm fs.FileMode, sync bool) (err error) {
-	if err := at(BeforeWrite, path); err != nil {
-		return err
-	}
-	f, err := create(root, tmp, perm)
+// temporary returns the name of the temporary file for a file.
+func temporary(name, suffix string) string {
+	return filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+"."+suffix+".tmp")
+}
+
+// replace writes a file without syncing its folder.
+func replace(root *os.Root, name, suffix string, data []byte, perm fs.FileMode, sync bool) error {
+	p, err := Prepare(root, name, suffix, data, perm, sync)
 	if err != nil {
 		return err
 	}
-	renamed := false
-	defer func() {
-		if !renamed {
-			_ = root.Remove(tmp)
-		}
-	}()
-	if err := fill(f, data, sync); err != nil {
-		return err
-	}
-	if err := at(AfterWrite, path); err != nil {
-		return err
-	}
-	if err := at(BeforeRename, path); err != nil {
-		return err
-	}
-	if err := root.Rename(tmp, name); err != nil {
-		return err
-	}
-	renamed = true
-	if err := at(AfterRename, path); err != nil || !sync {
-		return err
-	}
-	return SyncIn(root, filepath.Dir(name))
+	return p.Commit()
 }
+
+// Prepared is a file whose new content is complete in a temporary file.
+type Prepared struct {
+	root            *os.Root
+	name, path, tmp string
+}
+
+// Prepare is the first part of In: it writes the temporary file, and syncs it if sync is set. Call
+// Commit or Discard. Use it to replace several files of a folder that is synced once, with SyncIn, after
+// the last Commit. Before that sync, a power failure can bring back an old file, but it leaves no
+// incomplete one. Files can be prepared concurrently.
+func Prepare(root *os.Root, name, suffix string, data []byte, perm fs.FileMode, sync bool) (*Prepared, error) {
+	p := &Prepared{root, name, filepath.Join(root.Name(), name), temporary(name, suffix)}
+	if err := at(BeforeWrite, p.path); err != nil {
+		return nil, err
+	}
+	f, err := create(root, p.tmp, perm)
+	if err != nil {
+		return nil, err
+	}
+	if err = fill(f, data, sync); err == nil {
+		err = at(AfterWrite, p.path)
+	}
+	if err != nil {
+		p.Discard()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Commit renames the temporary file. It does not sync the folder. After an error, no temporary file is
+// left.
+func (p *Prepared) Commit() error {
+	err := at(BeforeRename, p.path)
+	if err == nil {
+		err = p.root.Rename(p.tmp, p.name)
+	}
+	if err != nil {
+		p.Discard()
+		return err
+	}
+	return at(AfterRename, p.path)
+}
+
+// Discard removes the temporary file.
+func (p *Prepared) Discard() { _ = p.root.Remove(p.tmp) }
 
 func create(root *os.Root, tmp string, perm fs.FileMode) (*os.File, error) {
 	const flag = os.O_WRONLY | os.O_CREATE | os.O_EXCL

@@ -101,6 +101,39 @@ func TestFaultAtEachStage(t *testing.T) {
 	}
 }
 
+// Content that was prepared is not visible before Commit, and leaves nothing after Discard.
+func TestPrepare_ChangesNothingBeforeCommit(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "state.json")
+	if err := Write(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for _, commit := range []bool{false, true} {
+		p, err := Prepare(root, "state.json", "s", []byte("new"), 0o600, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := read(t, path); got != "old" {
+			t.Errorf("content = %q before Commit", got)
+		}
+		want := "old"
+		if commit {
+			want, err = "new", p.Commit()
+		} else {
+			p.Discard()
+		}
+		if got := read(t, path); got != want || err != nil {
+			t.Errorf("content = %q, %v, want %q", got, err, want)
+		}
+		wantOnly(t, path)
+	}
+}
+
 func TestReaderNeverSeesAMix(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state")
