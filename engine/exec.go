@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"metier"
@@ -37,6 +38,11 @@ func (e *Engine) Exec(ctx context.Context, q Request, call exectool.Script, time
 		return o, err
 	}
 	defer func() { err = closed(r.Close(context.WithoutCancel(ctx)), err) }()
+	var probed sync.WaitGroup
+	defer probed.Wait()
+	if r.sandbox != nil { // the script's checks need the result, and it takes as long as opening the record
+		probed.Go(func() { r.sandbox.Probe(ctx) })
+	}
 	if err := e.rememberSources(r.launch); err != nil {
 		return o, err
 	}

@@ -14,8 +14,10 @@ import (
 )
 
 // Probe builds a complete sandbox, including the listener, without a program in it. It caches only
-// a successful result.
+// a successful result. Concurrent calls wait for the first one.
 func (s *Sandbox) Probe(ctx context.Context) sandbox.Report {
+	s.probing.Lock()
+	defer s.probing.Unlock()
 	s.mu.Lock()
 	known := s.report
 	s.mu.Unlock()

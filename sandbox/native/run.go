@@ -35,6 +35,8 @@ type Sandbox struct {
 
 	jobs *jobs.Group
 
+	probing sync.Mutex // held by Probe
+
 	mu     sync.Mutex      // guards the fields below
 	ids    *ids            // nil: not known yet
 	report *sandbox.Report // of the last successful probe
