@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -201,9 +202,13 @@ func ownPrograms(op config.Operator) (out []string) {
 // the workspace cannot be closed. The records in it are outside the workspace.
 func (e *Engine) closed(l Launch, secrets []config.Secret) (out []string) {
 	var real confine.Paths
+	paths := slices.Sorted(maps.Values(e.known(knownRecords))) // also those outside of the workspace
 	for _, c := range e.closedPaths(l, secrets) {
-		if !real.Within(c.path, l.Workspace) {
-			out = append(out, c.path)
+		paths = append(paths, c.path)
+	}
+	for _, p := range paths {
+		if !real.Within(p, l.Workspace) && !slices.Contains(out, p) {
+			out = append(out, p)
 		}
 	}
 	return out

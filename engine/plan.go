@@ -22,7 +22,8 @@ import (
 	"metier/skillroots"
 )
 
-// Plan resolves a request. It changes nothing except what a killed run left in the workspace.
+// Plan resolves a request. It changes nothing except what a killed run left in the workspace, and the
+// list of the files that commands were given.
 func (e *Engine) Plan(ctx context.Context, q Request) (*Plan, error) {
 	p, err := e.resolve(ctx, q)
 	if err == nil {
@@ -79,6 +80,7 @@ func (e *Engine) Plan(ctx context.Context, q Request) (*Plan, error) {
 			l.Sources = append(l.Sources, e.Env.Path(s))
 		}
 	}
+	e.noteSources(*l)
 	return p, nil
 }
 
@@ -93,7 +95,9 @@ func (e *Engine) PlanTools(ctx context.Context, q Request) (p *Plan, granted []s
 	}
 	l := &p.launch
 	l.Model, l.Spec, l.PromptRole, l.Batch, l.Confined, l.Tools = modelNone, agent.Spec{Mode: agent.ModeChat}, q.PromptRole, q.Batch, q.Confined, q.Tools
-	granted, err = e.planPrograms(ctx, l, q, p.op)
+	if granted, err = e.planPrograms(ctx, l, q, p.op); err == nil {
+		e.noteSources(*l)
+	}
 	return p, granted, err
 }
 

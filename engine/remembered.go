@@ -37,6 +37,13 @@ func (e *Engine) remember(list, folder string) error {
 	dir = filepath.Join(dir, list)
 	path := filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256([]byte(folder))))
 	if _, err := os.Lstat(path); err == nil {
+		if list != knownSources {
+			return nil
+		}
+		now := e.Now() // the oldest ones are forgotten first
+		if err := os.Chtimes(path, now, now); err != nil {
+			return run.StateUnwritable(dir, err)
+		}
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -78,8 +85,18 @@ func (e *Engine) records(workspace string) (out []string) {
 	return out
 }
 
-// rememberSources notes the files and folders in workspaces that a command was given: the next command
-// with one of them obeys what is written there. Beyond the most, it forgets those that were given first.
+// noteSources is rememberSources for plans, which may never run. If it fails, a notice reports it.
+func (e *Engine) noteSources(l Launch) {
+	if e.o.ReadOnly {
+		return
+	}
+	if err := e.rememberSources(l); err != nil {
+		e.note("sources_not_remembered", "later runs may be able to change the files that this command was given: %v", err)
+	}
+}
+
+// rememberSources notes the files and folders that a command was given: the next command with one of
+// them obeys what is written there. Beyond the most, it forgets those that were not given for longest.
 func (e *Engine) rememberSources(l Launch) error {
 	given := slices.Concat(l.Sources, l.Closed)
 	for _, r := range l.Roots {
@@ -87,14 +104,10 @@ func (e *Engine) rememberSources(l Launch) error {
 			given = append(given, r.Path)
 		}
 	}
-	dirs := append(slices.Collect(maps.Values(e.projects())), l.Workspace)
 	var all error
 	var real confine.Paths
 	for _, p := range given {
-		p = real.RealPathOfExisting(p)
-		if slices.ContainsFunc(dirs, func(dir string) bool { return p != dir && real.Within(dir, p) }) {
-			all = errors.Join(all, e.remember(knownSources, p))
-		}
+		all = errors.Join(all, e.remember(knownSources, real.RealPathOfExisting(p)))
 	}
 	list := e.known(knownSources)
 	if len(list) <= mostSources {
@@ -121,7 +134,7 @@ func (e *Engine) rememberSources(l Launch) error {
 func (e *Engine) sources(workspace string) (out []string) {
 	var real confine.Paths
 	for _, p := range e.known(knownSources) {
-		if real.Within(workspace, p) {
+		if p != workspace && real.Within(workspace, p) {
 			out = append(out, p)
 		}
 	}

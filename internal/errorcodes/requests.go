@@ -72,6 +72,7 @@ var configuration = []Code{
 	{"state_unwritable", "unavailable", "State could not be written, for example because the folder is read-only.", "Make the folder writable, or set XDG_STATE_HOME."},
 	{"state_copied", "", "A state file could not be parsed. The file was copied, and a new one was created.", "Inspect the copy."},
 	{"read_only", "invalid,unavailable", "The folder is read-only.", "Make it writable, or choose another folder."},
+	{"sources_not_remembered", "", "The files that the command was given could not be noted, so programs of later runs may be able to change them.", "Make the state folder writable."},
 	{"projects_unreadable", "", "The list of earlier projects or of records folders could not be read, so some of them are not protected.", "Check the file that the message names."},
 	{"telemetry_lost", "", "Telemetry could not be delivered. The run is not affected.", "Check the endpoint."},
 	{"secrets_unread", "", "The configuration could not be read while a program was running, so a secret that was added to it since may not be redacted.", "Fix the configuration file that the message names."},
