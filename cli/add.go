@@ -23,9 +23,14 @@ type installFlags struct {
 }
 
 func (f *installFlags) flags(c *cobra.Command) {
+	f.place(c)
+	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")
+}
+
+// place adds the flags of a command that does not ask.
+func (f *installFlags) place(c *cobra.Command) {
 	fl := c.Flags()
 	fl.BoolVarP(&f.global, "global", "g", false, "use the user's skills folder, ~/.agents/skills, instead of the project's")
-	fl.BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")
 	fl.StringVar(&f.workspace, "workspace", "", "project `folder` (default: the current one)")
 	fl.StringVar(&f.profile, "profile", "", "settings `profile`; see 'metier profile list'")
 	fl.StringArrayVar(&f.set, "set", nil, "change a setting: `name=value` (repeatable)")
@@ -44,6 +49,29 @@ func (a *app) installation(ctx context.Context, f installFlags) (*engine.Install
 	return in, err
 }
 
+// fetching shows what git reports on one line of a terminal, in place of the line before.
+func (a *app) fetching(line string) {
+	if a.Terminal && !a.json {
+		const narrow = 79
+		fmt.Fprintf(a.Err, "\r\x1b[K%s\r", cutLine(line, narrow))
+	}
+}
+
+// cutLine cuts a line that is safe to print to a width.
+func cutLine(line string, width int) string {
+	if r := []rune(line); len(r) > width {
+		return string(r[:width-1]) + "…"
+	}
+	return line
+}
+
+// fetched removes the line that fetching shows.
+func (a *app) fetched() {
+	if a.Terminal && !a.json {
+		fmt.Fprint(a.Err, "\x1b[K")
+	}
+}
+
 func (a *app) addCommand() *cobra.Command {
 	var place installFlags
 	var r install.Request
@@ -52,9 +80,15 @@ func (a *app) addCommand() *cobra.Command {
 metier.lock where they came from and what their files are. It shows what it would
 install, and asks first. Nothing of a skill runs.
 
-SOURCE is a folder, such as ./my-skill. If it contains several skills, choose some
-with --skill, or all with --all.`,
-		Example: "  metier add ./my-skill\n  metier add ~/skills --skill pdf --skill docx\n  metier add ./skills --all --global",
+SOURCE is a folder, such as ./my-skill, or a repository: OWNER/REPO on GitHub, or an
+address with https, ssh, or file. Add @REF for a branch, a tag, or a full commit, and
+#FOLDER for a folder of the repository. metier.lock has the commit that was installed.
+If the source contains several skills, choose some with --skill, or all with --all.
+
+Repositories are fetched with git, and with the credentials, proxies, and ssh settings
+of your own git configuration. Hooks, filters, submodules, and links of a repository
+have no effect. Addresses of private hosts are allowed.`,
+		Example: "  metier add ./my-skill\n  metier add ~/skills --skill pdf --skill docx\n  metier add acme/skills@v1.2#skills/pdf\n  metier add git@git.example.com:team/skills.git --all --global",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			in, err := a.installation(c.Context(), place)
@@ -66,6 +100,7 @@ with --skill, or all with --all.`,
 				return err
 			}
 			p, err := in.Prepare(c.Context(), r, in.Settings)
+			a.fetched()
 			if err != nil {
 				return err
 			}
@@ -186,6 +221,7 @@ func (a *app) change(ctx context.Context, in *engine.Installation, p *install.Pl
 	if !a.json {
 		a.showChanges(p)
 	}
+	a.showNotes(p)
 	agreed, err := a.agreed(ctx, doc, yes)
 	if err != nil || !agreed {
 		return errors.Join(err, p.Discard())
@@ -194,6 +230,13 @@ func (a *app) change(ctx context.Context, in *engine.Installation, p *install.Pl
 		return err
 	}
 	return a.put(doc, func() { fmt.Fprintf(a.Err, "done; see %s\n", oneLine(in.LockFile)) })
+}
+
+// showNotes prints the notes of a plan.
+func (a *app) showNotes(p *install.Plan) {
+	for _, n := range p.Notes {
+		fmt.Fprintln(a.Err, "note: "+oneLine(n))
+	}
 }
 
 // agreed asks whether to make a change, unless there is nothing to ask.

@@ -242,7 +242,7 @@ const surface = "cli"
 func (a *app) engine() *engine.Engine { return a.app() }
 
 func (a *app) newEngine() *engine.Engine {
-	return engine.New(a.env, engine.Options{Version: buildVersion(), Now: a.now, After: a.after, Org: a.org, Egress: a.egress, Fetch: a.web, Logger: a.logging, Notify: a.notice, ReadOnly: a.completing})
+	return engine.New(a.env, engine.Options{Version: buildVersion(), Now: a.now, After: a.after, Org: a.org, Egress: a.egress, Fetch: a.web, Logger: a.logging, Notify: a.notice, Fetched: a.fetching, ReadOnly: a.completing})
 }
 
 // notice prints a notice. With --json, notices are part of the result.

@@ -47,6 +47,7 @@ type Options struct {
 	Fetch   fetch.Options                              // of the tool that reads web pages
 	Logger  func(secrets []record.Secret) *slog.Logger // returns a log without secrets; nil: no log
 	Notify  func(Notice)                               // nil: notices outside of a run are dropped
+	Fetched func(line string)                          // receives what git reports while a source is fetched, as lines that are safe to print; nil: it is dropped
 
 	// ReadOnly keeps Enter and Discover from cleaning up what a killed run left in a workspace.
 	ReadOnly bool

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -64,8 +65,17 @@ func (e *Engine) Install(ctx context.Context, q Request, global bool) (*Installa
 			return nil, err
 		}
 	}
-	in.Store, err = install.Open(ctx, install.Options{Dir: in.Dir, Lock: in.LockFile, Base: base, SkillsLock: in.other, KeepSkillsLock: !global, AgentDir: in.agentDir(base), Now: e.Now})
+	in.Store, err = install.Open(ctx, install.Options{Dir: in.Dir, Lock: in.LockFile, Base: base, SkillsLock: in.other, KeepSkillsLock: !global, AgentDir: in.agentDir(base), Now: e.Now, Env: environ(e.Env.Vars), Progress: e.o.Fetched})
 	return in, err
+}
+
+// environ returns variables as programs get them.
+func environ(vars map[string]string) []string {
+	out := make([]string, 0, len(vars))
+	for _, k := range slices.Sorted(maps.Keys(vars)) {
+		out = append(out, k+"="+vars[k])
+	}
+	return out
 }
 
 // agentDir returns a function that returns the skills folder of an agent in a project or a home.

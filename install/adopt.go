@@ -38,7 +38,7 @@ func (s *Store) Adopt(ctx context.Context, names []string) (*Plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := Change{Name: name, Action: Adopt, Entry: Entry{Source: Source{Kind: Folder, Location: s.path(name)}, Tree: string(m.Tree), Files: lockedFiles(m)}}
+		c := Change{Name: name, Action: Adopt, Entry: Entry{Source: s.portable(Source{Kind: Folder, Location: s.path(name)}), Tree: string(m.Tree), Files: lockedFiles(m)}}
 		if noted, ok := s.openSkillsSource(name); ok {
 			c.Entry.Source = noted
 		} else if noted, ok := notes.source(name); ok {
@@ -70,8 +70,12 @@ func (s *Store) skillsLockText(ctx context.Context, p *Plan) ([]byte, error) {
 				return nil, err
 			}
 			var hash string
+			e := c.Entry
+			if e.Source, err = s.located(e.Source); err != nil {
+				return nil, err
+			}
 			if hash, err = folderHash(ctx, src); err == nil {
-				err = l.set(c.Name, c.Entry, hash)
+				err = l.set(c.Name, e, hash)
 			}
 		}
 		if err != nil {

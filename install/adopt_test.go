@@ -114,7 +114,7 @@ func TestAdopt_TakesSourcesFromOtherInstallers(t *testing.T) {
 		"local":  {Kind: install.Folder, Location: "/srv/skills"},
 		"site":   {Kind: install.Index, Location: "https://skills.example.com", Path: "site"},
 		"opened": {Kind: install.Git, Location: "https://github.com/acme/skills", Path: "opened"},
-		"own":    {Kind: install.Folder, Location: filepath.Join(p.dir, "own")},
+		"own":    {Kind: install.Folder, Location: "./skills/own"},
 	}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -10,13 +10,45 @@ import (
 	"metier"
 )
 
+// FetchOptions configure [Fetch].
+type FetchOptions struct {
+	Dir      string            // an empty folder for what is fetched; no command reads skills from it
+	Env      []string          // environment of git; nil: an empty one
+	Progress func(line string) // receives lines that are safe to print; nil: they are dropped
+	Commit   string            // of a repository: the full commit to fetch, instead of what Source.Ref names
+	Digest   string            // of an archive or a file: what its bytes must have; "": any
+	Paths    []string          // of a repository: only skills in these folders; nil: all
+}
+
 // Fetch fetches a source. The caller closes what it returns.
-func Fetch(ctx context.Context, s Source) (*Fetched, error) {
+func Fetch(ctx context.Context, s Source, o FetchOptions) (*Fetched, error) {
 	switch s.Kind {
 	case Folder:
 		return fetchFolder(s)
+	case Git:
+		return fetchGit(ctx, s, o)
 	}
-	return nil, metier.Fieldf(metier.Unsupported, "Request.Source", "source_unsupported", "use a local folder", "this build cannot install from a source of kind %s", s.Kind)
+	return nil, metier.Fieldf(metier.Unsupported, "Request.Source", "source_unsupported", "use a local folder or a repository", "this build cannot install from a source of kind %s", s.Kind)
+}
+
+// fetch fetches a source into a new folder in the staging folder, which closing the result removes.
+func (s *Store) fetch(ctx context.Context, src Source, o FetchOptions) (*Fetched, error) {
+	src, err := s.located(src)
+	if err != nil {
+		return nil, err
+	}
+	name := "fetch-" + s.o.ID()
+	if err := s.work.Mkdir(name, 0o700); err != nil {
+		return nil, err
+	}
+	remove := func() error { return s.work.RemoveAll(name) }
+	o.Dir, o.Env, o.Progress = s.path(work, name), s.o.Env, s.o.Progress
+	f, err := Fetch(ctx, src, o)
+	if err != nil {
+		return nil, errors.Join(err, remove())
+	}
+	f.done = remove
+	return f, nil
 }
 
 // fetchFolder opens a folder on this machine. If it is named by its SKILL.md, the folder is meant.

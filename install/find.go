@@ -18,9 +18,11 @@ import (
 // Fetched is the content of a source in a folder.
 type Fetched struct {
 	Source Source
-	Dir    string // the folder
-	Commit string // of a repository
-	Digest string // of the bytes of an archive or a file
+	Dir    string   // the folder
+	Commit string   // of a repository
+	Digest string   // of the bytes of an archive or a file
+	Notes  []string // what the source contains beside skills that a user should know; safe to print
+	faults []fault  // of skills
 	done   func() error
 }
 
@@ -54,9 +56,17 @@ func Find(ctx context.Context, f *Fetched, set settings.Settings) (*Found, error
 	out := &Found{Fetched: f, snap: snap, Skills: snap.All()}
 	slices.SortFunc(out.Skills, func(a, b metier.Skill) int { return strings.Compare(a.ID.Path, b.ID.Path) })
 	if len(out.Skills) == 0 {
-		return nil, metier.Fieldf(metier.NotFound, "Request.Source", "source_without_skills", "use a folder that contains a SKILL.md, or contains folders that do", "%s contains no skill", f.Source)
+		return nil, metier.Fieldf(metier.NotFound, "Request.Source", "source_without_skills", "use a folder that contains a SKILL.md, or contains folders that do", "%s contains no skill%s", f.Source, f.also())
 	}
 	return out, nil
+}
+
+// also returns the notes as a part of a message.
+func (f *Fetched) also() string {
+	if len(f.Notes) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(f.Notes, "; ")
 }
 
 // Choose returns the skills with these names. Without names, it returns the only skill, or all of

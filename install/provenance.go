@@ -36,11 +36,12 @@ func (p Provenance) String() string {
 	return p.Source.String() + " at " + p.Commit
 }
 
-// provenance returns the provenance of a skill that is installed now.
-func (e Entry) provenance(at time.Time) Provenance {
+// provenance returns the provenance of a skill that is installed now. located is its source with an
+// absolute path.
+func (e Entry) provenance(located Source, at time.Time) Provenance {
 	p := Provenance{Source: e.Source, OriginURL: e.Location, Commit: e.Commit, Digest: e.Digest, Tree: e.Tree, InstalledAt: at.UTC()}
 	if e.Local() {
-		p.OriginURL = (&url.URL{Scheme: "file", Path: filepath.ToSlash(e.Location)}).String()
+		p.OriginURL = (&url.URL{Scheme: "file", Path: filepath.ToSlash(located.Location)}).String()
 	} else if e.Kind == Git && strings.HasPrefix(e.Location, "https://github.com/") {
 		p.OriginURL += path.Join("/tree", e.Commit, e.Path)
 	}
@@ -84,7 +85,11 @@ func (s *Store) note(d decided) error {
 		return err
 	}
 	for name := range d.Put {
-		raw, err := json.MarshalIndent(lock.Skills[name].provenance(d.At), "", "  ")
+		located, err := s.located(lock.Skills[name].Source)
+		if err != nil {
+			return err
+		}
+		raw, err := json.MarshalIndent(lock.Skills[name].provenance(located, d.At), "", "  ")
 		if err != nil {
 			return err
 		}

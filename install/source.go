@@ -92,6 +92,10 @@ func wrongSource(text string) error {
 	return metier.Fieldf(metier.Invalid, "Request.Source", "source_invalid", forms, "%q is not a source of skills", text)
 }
 
+func secretSource() error {
+	return metier.Fieldf(metier.Invalid, "Request.Source", "source_password", "remove it, and let git ask its credential helper", "the address contains a password or a token")
+}
+
 func isPath(text string) bool {
 	return text == "." || text == ".." || text == "~" || filepath.IsAbs(text) ||
 		slices.ContainsFunc([]string{"./", "../", "~/", `.\`, `..\`}, func(p string) bool { return strings.HasPrefix(text, p) })
@@ -115,9 +119,16 @@ func localSource(text, dir, home string) (Source, error) {
 	return s, nil
 }
 
-// cut separates the folder, and then the reference, from an address.
+// cut separates the folder, and then the reference, from an address. A reference with a slash follows
+// .git, or is a full name such as refs/heads/release/1.
 func cut(text string) (location, ref, folder string) {
 	location, folder, _ = strings.Cut(text, "#")
+	for _, sep := range []string{".git@", "@refs/"} {
+		if at := strings.Index(location, sep); at >= 0 {
+			at += strings.Index(sep, "@")
+			return location[:at], location[at+1:], folder
+		}
+	}
 	if at := strings.LastIndex(location, "@"); at > strings.LastIndexAny(location, "/:") {
 		location, ref = location[:at], location[at+1:]
 	}
@@ -125,7 +136,8 @@ func cut(text string) (location, ref, folder string) {
 }
 
 func parseGitHub(text string) (Source, error) {
-	location, ref, folder := cut(text)
+	location, folder, _ := strings.Cut(text, "#")
+	location, ref, _ := strings.Cut(location, "@")
 	parts := strings.SplitN(location, "/", 3)
 	if len(parts) == 3 && folder == "" {
 		folder = parts[2]
@@ -160,8 +172,8 @@ func parseAddress(text string) (Source, error) {
 	if err != nil || !schemes[u.Scheme] {
 		return Source{}, wrongSource(text)
 	}
-	if _, has := u.User.Password(); has {
-		return Source{}, metier.Fieldf(metier.Invalid, "Request.Source", "source_password", "remove it, and let git ask its credential helper", "the address contains a password")
+	if hasSecret(u) {
+		return Source{}, secretSource()
 	}
 	scheme, isGit := strings.CutPrefix(u.Scheme, "git+")
 	text = scheme + "://" + strings.TrimPrefix(text, u.Scheme+"://")
@@ -183,7 +195,7 @@ func parseAddress(text string) (Source, error) {
 
 // parseForge reads the address of a repository, or of a folder in it, as a browser shows it.
 func parseForge(u *url.URL) (Source, error) {
-	p := strings.Trim(u.Path, "/")
+	p, at, _ := strings.Cut(strings.Trim(u.Path, "/"), "@")
 	base, in, tree := strings.Cut(p, "/-/tree/") // GitLab
 	if !tree {
 		parts := strings.SplitN(p, "/", 4)
@@ -199,7 +211,7 @@ func parseForge(u *url.URL) (Source, error) {
 			base = p // groups can be nested
 		}
 	}
-	base, at, _ := strings.Cut(strings.TrimSuffix(base, ".git"), "@")
+	base = strings.TrimSuffix(base, ".git")
 	ref, folder, _ := strings.Cut(in, "/")
 	if !tree {
 		ref, folder = at, u.Fragment

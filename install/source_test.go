@@ -32,6 +32,10 @@ func TestParse(t *testing.T) {
 		"git+https://git.example.com/team/skills":               {Kind: install.Git, Location: "https://git.example.com/team/skills"},
 		"ssh://git@git.example.com:2222/team/skills.git@v1":     {Kind: install.Git, Location: "ssh://git@git.example.com:2222/team/skills.git", Ref: "v1"},
 		"git@git.example.com:team/skills.git@v1#pdf":            {Kind: install.Git, Location: "git@git.example.com:team/skills.git", Ref: "v1", Path: "pdf"},
+		"acme/skills@release/1.0":                               {Kind: install.Git, Location: "https://github.com/acme/skills", Ref: "release/1.0"},
+		"https://github.com/acme/skills@release/1.0#pdf":        {Kind: install.Git, Location: "https://github.com/acme/skills", Ref: "release/1.0", Path: "pdf"},
+		"ssh://git@git.example.com/skills.git@a/b":              {Kind: install.Git, Location: "ssh://git@git.example.com/skills.git", Ref: "a/b"},
+		"file:///a@b/skills@refs/heads/a/b":                     {Kind: install.Git, Location: "file:///a@b/skills", Ref: "refs/heads/a/b"},
 		"file:///srv/skills.git":                                {Kind: install.Git, Location: "file:///srv/skills.git"},
 		"https://skills.example.com":                            {Kind: install.Index, Location: "https://skills.example.com"},
 		"http://127.0.0.1:8080/team/":                           {Kind: install.Index, Location: "http://127.0.0.1:8080/team/"},
@@ -52,17 +56,18 @@ func TestParse(t *testing.T) {
 func TestParse_Refuses(t *testing.T) {
 	t.Parallel()
 	for text, code := range map[string]string{
-		"":                                  "source_invalid",
-		"-u":                                "source_invalid",
-		"--upload-pack=x":                   "source_invalid",
-		"ext::sh -c x":                      "source_invalid",
-		"ftp://example.com/x.zip":           "source_invalid",
-		"a/b\nc":                            "source_invalid",
-		"acme/skills@-x":                    "source_invalid",
-		"acme/skills@a..b":                  "source_invalid",
-		"acme/skills#../x":                  "source_invalid",
-		"https://github.com/acme":           "source_invalid",
-		"https://u:p@git.example.com/x.git": "source_password",
+		"":                                      "source_invalid",
+		"-u":                                    "source_invalid",
+		"--upload-pack=x":                       "source_invalid",
+		"ext::sh -c x":                          "source_invalid",
+		"ftp://example.com/x.zip":               "source_invalid",
+		"a/b\nc":                                "source_invalid",
+		"acme/skills@-x":                        "source_invalid",
+		"acme/skills@a..b":                      "source_invalid",
+		"acme/skills#../x":                      "source_invalid",
+		"https://github.com/acme":               "source_invalid",
+		"https://u:p@git.example.com/x.git":     "source_password",
+		"https://ghp_0123456789@github.com/a/b": "source_password",
 	} {
 		_, err := install.Parse(text, "/work", "/home")
 		if diff := cmp.Diff(code, metier.CodeOf(err)); diff != "" {

@@ -36,6 +36,7 @@ const (
 // Plan is a change of a store that was checked, and was not made yet.
 type Plan struct {
 	Changes []Change // by name
+	Notes   []string // about sources; safe to print
 	store   *Store
 	id      string
 }
@@ -76,7 +77,7 @@ type Request struct {
 // Prepare fetches what a request asks for, and stages it. set are the settings by which the skills
 // would be loaded. Apply or Discard ends the plan.
 func (s *Store) Prepare(ctx context.Context, r Request, set settings.Settings) (_ *Plan, err error) {
-	f, err := Fetch(ctx, r.Source)
+	f, err := s.fetch(ctx, r.Source, FetchOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +97,7 @@ func (s *Store) Prepare(ctx context.Context, r Request, set settings.Settings) (
 // Stage copies skills into the store's staging folder, and checks the copies. It fails if one of
 // them cannot be installed. Apply or Discard ends the plan.
 func (s *Store) Stage(ctx context.Context, f *Found, skills []metier.Skill, r Request) (*Plan, error) {
-	p := &Plan{store: s, id: s.o.ID()}
+	p := &Plan{Notes: f.Notes, store: s, id: s.o.ID()}
 	for _, sk := range skills {
 		c, err := p.stage(ctx, f, sk, r)
 		if err != nil {
@@ -152,6 +153,9 @@ func (p *Plan) stage(ctx context.Context, f *Found, sk metier.Skill, r Request) 
 	if err := checkName(sk.Slug); err != nil {
 		return Change{}, metier.Errorf(metier.Invalid, "skill_name_invalid", "give the skill a name of lowercase letters, digits, and hyphens", "%v", err)
 	}
+	if err := f.faultIn(sk.ID.Path); err != nil {
+		return Change{}, err
+	}
 	b, err := f.snap.Open(ctx, sk.ID)
 	if err != nil {
 		return Change{}, err
@@ -164,7 +168,7 @@ func (p *Plan) stage(ctx context.Context, f *Found, sk metier.Skill, r Request) 
 	if err != nil {
 		return Change{}, err
 	}
-	c := Change{Name: sk.Slug, Skill: sk, Entry: Entry{Source: f.Source, Commit: f.Commit, Digest: f.Digest, Tree: string(m.Tree), Files: lockedFiles(m)}}
+	c := Change{Name: sk.Slug, Skill: sk, Entry: Entry{Source: p.store.portable(f.Source), Commit: f.Commit, Digest: f.Digest, Tree: string(m.Tree), Files: lockedFiles(m)}}
 	if c.Entry.Path = path.Join(f.Source.Path, sk.ID.Path); c.Entry.Path == "." {
 		c.Entry.Path = ""
 	}
@@ -281,11 +285,15 @@ func (s *Store) compare(ctx context.Context, c *Change, agents []string, force b
 	case !locked:
 		return metier.Fieldf(metier.Conflict, "Request.Force", "skill_exists", "remove the folder, or set Request.Force to replace it", "%s exists and was not installed by metier", s.path(c.Name))
 	case c.Modified:
-		return metier.Fieldf(metier.Conflict, "Request.Force", "skill_modified", "keep the changes under another name, or set Request.Force to discard them", "%s was changed after it was installed", s.path(c.Name))
+		return s.modified(c.Name)
 	case was.Kind != c.Entry.Kind || was.Location != c.Entry.Location || was.Path != c.Entry.Path:
 		return metier.Fieldf(metier.Conflict, "Request.Force", "skill_of_other_source", "remove the skill first, or set Request.Force to replace it", "%s was installed from %s", s.path(c.Name), was.Source)
 	}
 	return nil
+}
+
+func (s *Store) modified(name string) error {
+	return metier.Fieldf(metier.Conflict, "Request.Force", "skill_modified", "keep the changes under another name, or set Request.Force to discard them", "%s was changed after it was installed", s.path(name))
 }
 
 // differences returns the files that differ, by path.
@@ -319,7 +327,7 @@ func (s *Store) Remove(ctx context.Context, names []string, force bool) (*Plan, 
 		gone := err != nil && metier.KindOf(err) == metier.NotFound
 		switch modified := !gone && (err != nil || string(m.Tree) != was.Tree); {
 		case modified && !force:
-			return nil, metier.Fieldf(metier.Conflict, "Request.Force", "skill_modified", "keep the changes under another name, or set Request.Force to discard them", "%s was changed after it was installed", s.path(name))
+			return nil, s.modified(name)
 		case !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Name == name }):
 			p.Changes = append(p.Changes, Change{Name: name, Action: Remove, Was: &was, Modified: modified, Files: differences(was.Files, nil)})
 		}

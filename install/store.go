@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"metier"
@@ -31,6 +33,9 @@ type Options struct {
 	AgentDir func(agent string) (string, error)
 	Now      func() time.Time // nil: time.Now
 	ID       func() string    // names a change; nil: random
+	Env      []string         // environment of git; nil: an empty one
+	// Progress receives what git reports while it fetches, as lines that are safe to print; nil: it is dropped.
+	Progress func(line string)
 }
 
 // Store is a skills folder and its lock. Only one process has a store open.
@@ -95,6 +100,28 @@ func (s *Store) path(parts ...string) string {
 		p = filepath.Join(p, filepath.FromSlash(part))
 	}
 	return p
+}
+
+// portable returns a source as the lock has it: a path in the folder of the lock is relative to it, so
+// that the lock means the same in every clone of a project.
+func (s *Store) portable(src Source) Source {
+	if rel, err := filepath.Rel(filepath.Dir(s.o.Lock), src.Location); src.Local() && filepath.IsAbs(src.Location) && err == nil && filepath.IsLocal(rel) {
+		src.Location = "./" + filepath.ToSlash(rel)
+	}
+	return src
+}
+
+// located is the reverse of portable.
+func (s *Store) located(src Source) (Source, error) {
+	if !src.Local() || filepath.IsAbs(src.Location) {
+		return src, nil
+	}
+	rel, ok := strings.CutPrefix(src.Location, "./")
+	if !ok || !filepath.IsLocal(filepath.FromSlash(rel)) {
+		return src, &metier.Error{Path: s.o.Lock, Kind: metier.Invalid, Code: "lock_invalid", Hint: "restore the file from version control", Err: fmt.Errorf("%q is not a path in the folder of the lock", src.Location)}
+	}
+	src.Location = filepath.Join(filepath.Dir(s.o.Lock), filepath.FromSlash(rel))
+	return src, nil
 }
 
 // manifest returns the files of the skill in a folder of the store, or an error of kind NotFound.

@@ -86,6 +86,7 @@ var exits = map[string]string{
 	"stdin_too_large":     "2",
 	"terminal":            "2",
 	"type_unknown":        "2",
+	"updates_available":   "1",
 }
 
 // Exit returns the exit status of a command that fails with the code, if it does not follow from the

@@ -26,7 +26,7 @@ var skills = []Code{
 	{"skill_scan_outside_root", "denied", "A link in the path of a skills folder leads outside the folder that must contain it.", "Remove the link, or choose another skills folder."},
 	{"unresolvable_skill_scan_path", "unavailable", "A skills root could not be read.", "Check the folder and its permissions."},
 	{"label_taken", "invalid", "Two roots have the same label.", "Give each root its own label."},
-	{"source_missing", "invalid", "A mount has no source.", "Set Mount.Source."},
+	{"source_missing", "invalid,not_found", "A mount has no source, or the folder from which to install skills does not exist.", "Set Mount.Source, or check the path."},
 	{"injection_blocked", "denied", "Some text in the skill looks like a prompt injection, and the injection setting blocks it.", "Review the file."},
 	{"resource_not_found", "not_found", "The skill has no file with this path.", "List its files with 'metier show NAME'."},
 	{"resource_not_indexed", "not_found", "The file is not in the skill's index, for example because it was added later.", "Start a new run."},

@@ -12,6 +12,9 @@ import (
 // Head does nothing on this system: it has no process groups.
 func Head(*exec.Cmd) {}
 
+// Session does nothing on this system: it has no sessions.
+func Session(*exec.Cmd) {}
+
 // End kills the program. Its child processes may continue.
 func End(cmd *exec.Cmd) error {
 	if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -12,6 +12,10 @@ import (
 // Head makes a program that has not started yet the leader of a process group.
 func Head(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
+// Session makes a program that has not started yet the leader of a session without a terminal, and so
+// of a process group. Neither it nor its child processes can ask the user on a terminal.
+func Session(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+
 // End kills all processes of the group. Call it before Wait: until then, the group ID cannot be
 // reused.
 func End(cmd *exec.Cmd) error {
