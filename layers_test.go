@@ -94,7 +94,7 @@ var homes = []struct{ module, pkgs, why string }{
 	{"go.opentelemetry.io", "telemetry", "a run is the same whether anybody watches it or not"},
 	{"google.golang.org/protobuf", "telemetry", "only what is sent to OpenTelemetry is written so"},
 	{"github.com/google/go-cmp", "", "for tests"},
-	{"github.com/rogpeppe/go-internal", "skillmd/folder", "its diff shows what a repair changes; the rest of it is for tests"},
+	{"github.com/rogpeppe/go-internal", "skillmd/folder install", "its diff shows what a repair or an update changes; the rest of it is for tests"},
 	{"pgregory.net/rapid", "", "for tests"},
 }
 

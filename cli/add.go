@@ -205,6 +205,7 @@ type changeItem struct {
 	Name   string         `json:"name"`
 	Action install.Action `json:"action"`
 	Entry  *install.Entry `json:"entry,omitempty"` // new
+	Diff   *install.Diff  `json:"diff,omitempty"`  // of an installed skill that is replaced
 }
 
 // change shows a plan, asks, and makes it.
@@ -214,6 +215,13 @@ func (a *app) change(ctx context.Context, in *engine.Installation, p *install.Pl
 		item := changeItem{Name: c.Name, Action: c.Action}
 		if c.Action != install.Remove {
 			item.Entry = &c.Entry
+		}
+		if a.json && c.Action == install.Replace {
+			d, err := p.Diff(c)
+			if err != nil {
+				return errors.Join(err, p.Discard())
+			}
+			item.Diff = &d
 		}
 		doc.Skills = append(doc.Skills, item)
 	}

@@ -106,6 +106,37 @@ func (in *Installation) Source(text, dir string) (install.Source, error) {
 	return s, in.allowed(s)
 }
 
+// Update returns a plan that updates skills, as [install.Store.Update] does, if the settings allow their
+// sources.
+func (in *Installation) Update(ctx context.Context, names []string, force bool) (*install.Plan, error) {
+	if err := in.allAllowed(names); err != nil {
+		return nil, err
+	}
+	return in.Store.Update(ctx, names, force, in.Settings)
+}
+
+// Restore returns a plan that installs the missing skills of the lock, as [install.Store.Restore] does,
+// if the settings allow their sources.
+func (in *Installation) Restore(ctx context.Context, frozen bool) (*install.Plan, error) {
+	if err := in.allAllowed(nil); err != nil {
+		return nil, err
+	}
+	return in.Store.Restore(ctx, frozen, in.Settings)
+}
+
+// allAllowed checks the sources of skills in the lock; without names, of all.
+func (in *Installation) allAllowed(names []string) error {
+	skills := in.Lock().Skills
+	for _, name := range slices.Sorted(maps.Keys(skills)) {
+		if len(names) == 0 || slices.Contains(names, name) {
+			if err := in.allowed(skills[name].Source); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // allowed returns an error if the setting install does not have the kind of a source.
 func (in *Installation) allowed(s install.Source) error {
 	from := settings.InstallFromRegistry

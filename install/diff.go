@@ -1,0 +1,139 @@
+package install
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rogpeppe/go-internal/diff"
+
+	"metier/internal/namedfile"
+	"metier/skillmd"
+)
+
+// Limits of a diff.
+const (
+	maxDiffBytes = 256 << 10 // of a file that is compared line by line
+	maxDiffLines = 200       // of one file
+	maxDiffAll   = 1000      // of one skill
+)
+
+// Diff is what a change does to the content of a skill, the most dangerous first.
+type Diff struct {
+	ToolsWere []string   `json:"toolsWere,omitempty"` // allowed-tools of the installed skill, if they change
+	ToolsNow  []string   `json:"toolsNow,omitempty"`
+	Tools     bool       `json:"toolsChanged"`
+	Files     []FileDiff `json:"files"`
+}
+
+// FileDiff is a file that differs.
+type FileDiff struct {
+	Path    string `json:"path"`
+	Action  Action `json:"action"`
+	Program bool   `json:"program"`        // it is executable, or in scripts
+	Text    string `json:"diff,omitempty"` // as patch reads it
+	Cut     int    `json:"cut,omitempty"`  // lines that Text lacks
+	Note    string `json:"note,omitempty"` // why there is no text
+}
+
+// Diff compares what a change stages with what is installed: first programs, then SKILL.md, then the
+// other files.
+func (p *Plan) Diff(c Change) (Diff, error) {
+	d := Diff{Files: []FileDiff{}}
+	left := maxDiffAll
+	for _, f := range c.Files {
+		d.Files = append(d.Files, FileDiff{Path: f.Path, Action: f.Action, Program: isProgram(f.Path, c)})
+	}
+	slices.SortStableFunc(d.Files, func(a, b FileDiff) int { return cmp.Compare(rank(a), rank(b)) })
+	for i := range d.Files {
+		f := &d.Files[i]
+		was, err := p.read(path.Join(c.Name, f.Path), f.Action == Add)
+		if err != nil {
+			return d, err
+		}
+		now, err := p.read(path.Join(work, p.id, "new", c.Name, f.Path), f.Action == Remove)
+		if err != nil {
+			return d, err
+		}
+		f.compare(was, now, c, &left)
+		if isSkillFile(f.Path) && was != nil && now != nil {
+			d.compareTools(was, now)
+		}
+	}
+	return d, nil
+}
+
+// isSkillFile reports whether a file of a skill is its SKILL.md.
+func isSkillFile(p string) bool { return strings.EqualFold(p, "SKILL.md") }
+
+// isProgram reports whether a file is meant to run, before the change or after it.
+func isProgram(p string, c Change) bool {
+	run := modeText(true)
+	return strings.HasPrefix(p, "scripts/") || c.Entry.Files[p].Mode == run || c.Was != nil && c.Was.Files[p].Mode == run
+}
+
+func rank(f FileDiff) int {
+	switch {
+	case f.Program:
+		return 0
+	case isSkillFile(f.Path):
+		return 1
+	}
+	return 2
+}
+
+// read reads a file of the store. It returns nil if it is too large, and no bytes if there is none.
+func (p *Plan) read(name string, none bool) ([]byte, error) {
+	if none {
+		return []byte{}, nil
+	}
+	info, err := p.store.root.Lstat(filepath.FromSlash(name))
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxDiffBytes) {
+		return nil, nil
+	}
+	var b []byte
+	if err == nil {
+		b, err = namedfile.ReadIn(p.store.root, filepath.FromSlash(name), maxDiffBytes)
+	}
+	if err == nil && b == nil {
+		b = []byte{}
+	}
+	return b, err
+}
+
+// compare fills in the text. left is how many lines it may have.
+func (f *FileDiff) compare(was, now []byte, c Change, left *int) {
+	switch {
+	case was == nil || now == nil:
+		f.Note = fmt.Sprintf("more than %d KiB", maxDiffBytes>>10)
+		return
+	case !isText(was) || !isText(now):
+		f.Note = "not text"
+		return
+	case bytes.Equal(was, now) && c.Was != nil:
+		f.Note = "mode " + c.Was.Files[f.Path].Mode + " → " + c.Entry.Files[f.Path].Mode
+		return
+	}
+	_, text, _ := bytes.Cut(diff.Diff("a/"+f.Path, was, "b/"+f.Path, now), []byte("\n"))
+	all := slices.Collect(strings.Lines(string(text)))
+	shown := min(len(all), maxDiffLines, *left)
+	*left -= shown
+	f.Text, f.Cut = strings.Join(all[:shown], ""), len(all)-shown
+}
+
+func isText(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 }
+
+// compareTools compares the lists of allowed tools of two versions of a SKILL.md.
+func (d *Diff) compareTools(was, now []byte) {
+	a, _ := skillmd.Parse(was)
+	b, _ := skillmd.Parse(now)
+	if slices.Equal(a.Front.AllowedTools, b.Front.AllowedTools) && a.Front.AllowedToolsDeclared == b.Front.AllowedToolsDeclared {
+		return
+	}
+	d.Tools, d.ToolsWere, d.ToolsNow = true, a.Front.AllowedTools, b.Front.AllowedTools
+}

@@ -1,0 +1,86 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"metier"
+	"metier/settings"
+)
+
+// Restore returns a plan that installs the skills of the lock whose folders are missing. It fetches the
+// locked commits and digests, and fails with kind Drift if the files are not those of the lock. The
+// lock stays as it is. Skills that were modified are kept, with a note. If frozen is set, they and a
+// missing lock are errors of kind Drift. Apply or Discard ends the plan.
+func (s *Store) Restore(ctx context.Context, frozen bool, set settings.Settings) (*Plan, error) {
+	if _, err := os.Lstat(s.o.Lock); frozen && errors.Is(err, fs.ErrNotExist) {
+		return nil, &metier.Error{Path: s.o.Lock, Kind: metier.Drift, Code: "lock_missing", Hint: "commit metier.lock, or add skills first", Err: errors.New("there is no lock")}
+	}
+	list, err := s.Verify(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{store: s, id: s.o.ID()}
+	var from origins
+	for _, v := range list {
+		switch {
+		case v.State == Unlocked:
+		case v.State == Missing:
+			from.add(originKey{base(v.Entry.Source), v.Entry.Commit, v.Entry.Digest}, v.Name)
+		case v.State == Intact:
+			p.keep(v.Name, *v.Entry)
+		case frozen:
+			return nil, &metier.Error{Skill: v.Name, Kind: metier.Drift, Code: "skill_modified", Hint: "restore its files from version control, or remove its folder", Err: fmt.Errorf("its files in %s are not those of the lock", s.path(v.Name))}
+		default:
+			p.keep(v.Name, *v.Entry)
+			p.Notes = append(p.Notes, fmt.Sprintf("skill %q was changed after it was installed, and is kept", v.Name))
+		}
+	}
+	for _, k := range from.keys {
+		if err := p.restore(ctx, k, from.names[k], set); err != nil {
+			return nil, errors.Join(err, p.Discard())
+		}
+	}
+	if err := p.order(); err != nil {
+		return nil, errors.Join(err, p.Discard())
+	}
+	return p, nil
+}
+
+// restore stages the skills of one source, as they are locked.
+func (p *Plan) restore(ctx context.Context, k originKey, names []string, set settings.Settings) error {
+	err := p.from(ctx, k.Source, FetchOptions{Commit: k.commit, Digest: k.digest}, names, set, func(f *Found, sk metier.Skill, name string) error {
+		was := p.store.lock.Skills[name]
+		c, err := p.stage(ctx, f, sk, Request{Agents: was.Agents, validation: set.Install.Validation})
+		if err != nil {
+			return err
+		}
+		if c.Entry.Tree != was.Tree {
+			return &metier.Error{Kind: metier.Drift, Code: "lock_differs", Hint: "'metier update' shows what changed", Err: fmt.Errorf("%s contains other files than the lock: %s", was.Source, brief(differences(was.Files, c.Entry.Files)))}
+		}
+		c.Entry = was
+		p.Changes = append(p.Changes, c)
+		return nil
+	})
+	if code := metier.CodeOf(err); code == "skill_gone" || code == "skill_renamed" || code == "git_commit_missing" {
+		return &metier.Error{Kind: metier.Drift, Code: "lock_differs", Hint: "'metier update' installs what the source contains now", Err: err}
+	}
+	return err
+}
+
+// brief names the first files that differ.
+func brief(list []FileChange) string {
+	var out []string
+	for i, f := range list {
+		if i == maxNote {
+			out = append(out, "…")
+			break
+		}
+		out = append(out, string(f.Action)+" "+f.Path)
+	}
+	return strings.Join(out, ", ")
+}
