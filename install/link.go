@@ -61,7 +61,7 @@ func (s *Store) target(l link) (string, error) {
 	return filepath.Rel(l.Dir, filepath.Join(confine.RealPathOfExisting(s.o.Dir), l.Name))
 }
 
-// state reports whether a link exists. Anything else in its place is an error.
+// linked reports whether a link exists. Anything else in its place is an error.
 func (s *Store) linked(l link) (bool, error) {
 	want, err := s.target(l)
 	if err != nil {

@@ -41,7 +41,7 @@ func paxPath(text string, global bool) (path string, err error) {
 		case strings.HasSuffix(key, paxCapabilities):
 			return "", failf(CodeMode, path, "it has file capabilities; remove them with setcap -r and pack the files again")
 		case strings.HasPrefix(key, "GNU.sparse."):
-			return "", failf(CodeKind, path, "it is a sparse file; pack the files without --sparse")
+			return "", failf(CodeKind, path, "it is a sparse file; pack it as an ordinary file")
 		case slices.Contains(paxMetadata, key), slices.ContainsFunc(paxAttributes, func(p string) bool { return strings.HasPrefix(key, p) }):
 		default:
 			return "", failf(CodeUnsupported, path, "a pax header sets %q, which is not supported; pack the files again", key)

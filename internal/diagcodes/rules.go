@@ -45,7 +45,7 @@ var outcome = map[string]Rule{
 	"skill-listed-twice":   {"a skill's folder counts once, even if several roots and links lead to it", ""},
 	"not-recorded":         {"a run keeps the skills it started with", "start a new run, or resume with --on-drift reload"},
 	"other-platform":       {"the skill lists the operating systems that it supports, and this one is not among them (setting platform_filter)", "load it by name: metier run --skill NAME; or set platform_filter to off"},
-	"installed":            {"the skill was installed from another machine, so it is trusted less than the skills that are in the same folder otherwise", "read it, and trust its files with 'metier trust'"},
+	"installed":            {"the skill was installed from another machine, so it is trusted less than the skills that are in the same folder otherwise", "read it, and trust its files with 'metier trust NAME'"},
 	"trusted":              {"the operator trusts exactly these files (metier trust)", ""},
 	"trust-lapsed":         {"trust applies to exact file contents and ends when a file changes", "review the change, then run: metier trust NAME; to remove the trust, run: metier trust NAME --revoke"},
 	"hidden":               {"the skill is hidden from the model and can still be loaded by name", "load it by name: metier run --skill NAME"},
