@@ -98,12 +98,16 @@ func (s *Session) activate(ctx context.Context, x *ToolContext, sk Skill, argume
 		return Activation{}, "", err
 	}
 	old, was := s.active(sk.ID)
+	bound := s.bound(sk)
 	known, err := sk.Digest, error(nil)
-	if !was {
+	if !was || bound {
 		if sk, err = s.indexFor(ctx, x, sk); err != nil {
 			return Activation{}, "", err
 		}
-		if known == "" || s.bound(sk) {
+		if err := x.Approved(sk); err != nil {
+			return Activation{}, "", err
+		}
+		if known == "" || bound {
 			known = sk.Digest
 		}
 	}
@@ -112,9 +116,13 @@ func (s *Session) activate(ctx context.Context, x *ToolContext, sk Skill, argume
 		return Activation{}, "", err
 	}
 	sum := Digest(digest.Bytes(raw))
+	asked := bound && sum == known // these files, and no others
 	if was {
 		known = Digest(old.Hash)
-		anew, err := s.renewed(ctx, x, sk, old)
+		anew, err := asked && string(sk.Tree) != old.Tree, error(nil)
+		if !bound {
+			anew, err = s.renewed(ctx, x, sk, old)
+		}
 		if err != nil {
 			return Activation{}, "", err
 		}
@@ -128,7 +136,7 @@ func (s *Session) activate(ctx context.Context, x *ToolContext, sk Skill, argume
 	changed := known != "" && known != sum
 	if changed {
 		sk = sk.Changed()
-		keep, err := s.drift(x, sk, known, sum, was)
+		keep, err := s.drift(x, sk, known, sum, was, asked)
 		if err != nil {
 			return Activation{}, "", err
 		}
@@ -224,19 +232,20 @@ func (s *Session) suspected(x *ToolContext, sk Skill, file, text string, from in
 		Err:  fmt.Errorf("the text at byte %d reads like an injection, and it comes from the tier %s", from+order.Offset, sk.Tier.Or())}
 }
 
-// drift says what becomes of a skill whose bytes are not the ones that were
-// indexed or activated: refused, its frozen text kept, or the new text taken.
-// All but ignore is recorded.
-func (s *Session) drift(x *ToolContext, sk Skill, known, now Digest, was bool) (keep bool, err error) {
-	choice := s.cfg.Settings.Activate.OnDrift(s.cfg.Batch)
-	if !was && s.bound(sk) {
-		x.Record(event.SkillDrifted{SkillID: sk.ID.String(), Path: sk.Head.FileName, Was: string(known), Now: string(now), Choice: "fail"})
+// drift records that the bytes of a skill are not the ones that were indexed or
+// activated, and decides: refused, its frozen text kept, or the new text taken.
+// asked reports whether an ask rule's question was about the new bytes. If such a rule
+// covers the skill, no other new bytes are taken.
+func (s *Session) drift(x *ToolContext, sk Skill, known, now Digest, was, asked bool) (keep bool, err error) {
+	choice, bound := s.cfg.Settings.Activate.OnDrift(s.cfg.Batch), s.bound(sk)
+	if bound {
+		choice = choice.Bound(asked, was)
+	}
+	x.Record(event.SkillDrifted{SkillID: sk.ID.String(), Path: sk.Head.FileName, Was: string(known), Now: string(now), Choice: string(choice)})
+	switch {
+	case bound && choice.Ends():
 		return false, drifted("activate", sk, sk.Head.FileName)
-	}
-	if !choice.Silent() {
-		x.Record(event.SkillDrifted{SkillID: sk.ID.String(), Path: sk.Head.FileName, Was: string(known), Now: string(now), Choice: string(choice)})
-	}
-	if choice.Ends() {
+	case choice.Ends():
 		err := errors.New("the file changed since it was indexed")
 		if s.cfg.Settings.Activate.ShowDigest == settings.ShowDigestYes {
 			err = fmt.Errorf("the file changed: %s before, %s now", known, now)
@@ -255,6 +264,22 @@ func (s *Session) bound(sk Skill) bool { return sk.Effect(&s.cfg.Grants) == poli
 func drifted(op string, sk Skill, path string) error {
 	return &Error{Op: op, Skill: sk.Name, Path: path, Kind: Drift, Code: "skill_drifted",
 		Hint: "start another turn or a new run, which asks about the current files", Err: errors.New("an ask rule covers the skill, and the file is not the one that the question is about")}
+}
+
+// Approved returns an error if an ask rule covers the skill, and its question was about other files.
+// The skill has its files.
+func (x *ToolContext) Approved(sk Skill) error {
+	if x.call.Actor == policy.ByOperator || !x.s.bound(sk) {
+		return nil
+	}
+	sub := sk.Subject()
+	if a, was := x.s.active(sk.ID); was && sub.VersionOf(a.Subject()) {
+		return nil
+	}
+	if of := x.request.Skill; of != nil && sub.VersionOf(*of) {
+		return nil
+	}
+	return drifted("use", sk, sk.Head.FileName)
 }
 
 // renewed reports whether other files of an active skill than its SKILL.md are

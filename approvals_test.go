@@ -17,6 +17,7 @@ import (
 	"metier/internal/shell"
 	"metier/model"
 	"metier/policy"
+	"metier/settings"
 )
 
 // shellTool stands in for bash in policy decisions: it states its commands and
@@ -170,6 +171,68 @@ func TestAskedSkill_DeliversOnlyIndexedFiles(t *testing.T) {
 				t.Error("the skill is active")
 			}
 		})
+	}
+}
+
+// While a skill is active, an answer covers the files that its question named. Other files lead to a new
+// question if a new search found them, and are not delivered otherwise.
+func TestAskedSkill_AsksForAnotherVersion(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		tool, file string
+		args       args
+	}{
+		"load":        {"load_skill", "SKILL.md", args{"name": "deploy"}},
+		"load a file": {"load_skill", "references/a.md", args{"name": "deploy"}},
+		"read":        {"read_skill_resource", "references/a.md", args{"skill": "deploy", "path": "references/a.md"}},
+		"other file":  {"read_skill_resource", "references/a.md", args{"skill": "deploy", "path": "SKILL.md"}},
+		"read file":   {"read_file", "references/a.md", args{"path": "/skills/deploy/references/a.md"}},
+		"read part":   {"read_file", "SKILL.md", args{"path": "/skills/deploy/SKILL.md", "limit": 1}},
+		"search":      {"search_files", "references/a.md", args{"path": "/skills/deploy", "pattern": "Swapped"}},
+	} {
+		for _, drift := range []settings.Drift{settings.DriftFail, settings.DriftWarn, settings.DriftReload, settings.DriftIgnore} {
+			t.Run(name+", "+string(drift), func(t *testing.T) {
+				t.Parallel()
+				w := governed(t, new(atomic.Int64), func(g *policy.Grants) {
+					g.Skills = []policy.SkillRule{{Effect: policy.RuleAsk, Skill: "deploy"}}
+				}, map[string]string{"skills/deploy/SKILL.md": skillFile("deploy", "Honest.\n"), "skills/deploy/references/a.md": "Honest.\n"})
+				w.set.Activate.DriftBatch = drift
+				with := w.config
+				w.config = func(cfg *metier.Config) {
+					with(cfg)
+					cfg.Refresh = func(context.Context) (*metier.Snapshot, error) { return w.snapshot(), nil }
+				}
+				w.open()
+				q := w.asked("a", "load_skill", args{"name": "deploy"})
+				w.answer("a", q, true, "session")
+				if o, err := w.try1("a", "load_skill", args{"name": "deploy"}); err != nil || o.Code() != "" {
+					t.Fatalf("%v %q", err, o.Text())
+				}
+				w.works("load_skill", args{"name": "deploy"}) // the same files: no question
+				w.works(c.tool, c.args)
+
+				w.put("skills/deploy/"+c.file, skillFile("deploy", "Swapped.\n"))
+				if o := w.model(c.tool, c.args); strings.Contains(o.Text(), "Swapped.") {
+					t.Errorf("before a new search: %q", o.Text())
+				}
+				if err := w.Refresh(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				later := w.asked("b", c.tool, c.args)
+				if later.Code != policy.CodeSkillAsk || later.Binds == q.Binds {
+					t.Errorf("%+v", later)
+				}
+				w.answer("b", later, true, "session")
+				if o, err := w.try1("b", c.tool, c.args); err != nil || o.Code() != "" {
+					t.Errorf("approved: %v %q", err, o.Text())
+				}
+				w.works("load_skill", args{"name": "deploy"})
+				w.works(c.tool, c.args)
+				if a := w.State().Active; len(a) != 1 || a[0].Tree != later.Tree {
+					t.Errorf("active: %+v, want the tree %s", a, later.Tree)
+				}
+			})
+		}
 	}
 }
 

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
+	"strings"
 
 	"metier/event"
 	"metier/internal/digest"
@@ -295,16 +297,31 @@ func (x *ToolContext) Suspect(sk Skill, file, text string) error {
 func (x *ToolContext) Hides(sk Skill) bool { return x.s.hidden(x, sk) }
 
 // Unchanged returns an error if the data of a skill's file must be withheld, because an ask rule
-// covers the skill and its question is about other data.
+// covers the skill, or one nested in its folder, and its question is about other data.
 func (x *ToolContext) Unchanged(ctx context.Context, sk Skill, file string, data []byte) error {
+	return x.unchanged(ctx, sk, file, digest.Bytes(data))
+}
+
+func (x *ToolContext) unchanged(ctx context.Context, sk Skill, file, sum string) error {
+	if in := x.s.innermost(sk, file); in.ID != sk.ID {
+		file = strings.TrimPrefix(path.Join(sk.ID.Path, file), in.ID.Path+"/")
+		sk = in
+	}
 	if !x.s.bound(sk) {
 		return nil
 	}
 	full, err := x.s.index(ctx, x, sk)
+	if err == nil {
+		err = x.Approved(full)
+	}
 	if err != nil {
 		return err
 	}
-	if f, known := findResource(full, file); !known || string(f.Digest) != digest.Bytes(data) {
+	f, known := findResource(full, file)
+	if file == sk.Head.FileName {
+		f.Digest, known = full.Digest, true
+	}
+	if !known || string(f.Digest) != sum {
 		return drifted("read", sk, file)
 	}
 	return nil

@@ -294,7 +294,7 @@ func TestChangedSkill(t *testing.T) {
 		settings.DriftFail:   {"skill_drifted", "skill_drifted", "fail"},
 		settings.DriftWarn:   {"", "stay in force", "warn"},
 		settings.DriftReload: {"", "New body.", "reload"},
-		settings.DriftIgnore: {"", "New body.", ""},
+		settings.DriftIgnore: {"", "New body.", "ignore"},
 	} {
 		t.Run(string(choice), func(t *testing.T) {
 			t.Parallel()
@@ -316,7 +316,7 @@ func TestChangedSkill(t *testing.T) {
 			w.works("load_skill", args{"name": "guide"})
 			w.put("skills/guide/SKILL.md", after) // changed after activation
 			mentions(t, w.model("load_skill", args{"name": "guide"}).Text(), want.second)
-			if d := events[event.SkillDrifted](w); len(d) > 1 || (len(d) == 1) != (want.record != "") || len(d) == 1 && d[0].Choice != want.record {
+			if d := events[event.SkillDrifted](w); len(d) != 1 || d[0].Choice != want.record {
 				t.Errorf("record %+v", d)
 			}
 			if st := w.State(); st.Active[0].Declared != (want.second == "New body.") {

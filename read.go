@@ -79,9 +79,10 @@ func (s *Session) readResource(ctx context.Context, x *ToolContext, skill, path 
 		sk = sk.Changed()
 		r.tier = sk.Tier
 	}
-	if err == nil && s.bound(sk) && (r.Matches == nil || !*r.Matches) {
-		err = drifted("read", sk, r.clean)
-		r.Text, r.Status = "", "error"
+	if err == nil {
+		if err = x.unchanged(ctx, sk, r.clean, string(r.Digest)); err != nil {
+			r.Text, r.Status = "", "error"
+		}
 	}
 	if err == nil { // judged as what it is now
 		if err = s.suspected(x, sk, r.clean, r.before+r.Text, int(r.Offset)-len(r.before)); err != nil {

@@ -217,10 +217,11 @@ func (r *Run) beginChild(ctx context.Context, p subagent.Profile) error {
 	return r.folder.Project(ctx)
 }
 
-// The activation sources of the skills a run and a child begin with.
+// The activation sources of the skills a run and a child begin with, and of those that users load.
 const (
 	sourceRun   = "cli-preload"
 	sourceChild = "subagent-inherit"
+	sourceUser  = "user-explicit"
 )
 
 // instructed returns the end of a child's system prompt.

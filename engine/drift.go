@@ -12,6 +12,7 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/policy"
 	"metier/registry"
 	"metier/run"
 	"metier/settings"
@@ -44,16 +45,21 @@ func (r *Run) drift(restored run.Restored) (d drifts, err error) {
 			list[i].Choice = string(choice)
 		}
 	}
+	for i, x := range d.active {
+		if choice.Reloads() && r.approved(x.SkillID, restored.Active) {
+			d.active[i].Choice = string(choice.Bound(false, true))
+		}
+	}
 	all := d.all()
 	if len(all) == 0 || choice.Silent() {
 		return d, nil
 	}
 	if !choice.Ends() {
-		with := "recorded text"
-		if choice.Reloads() {
-			with = "files on disk"
-		}
 		for _, x := range all {
+			with := "recorded text"
+			if reloaded(x) {
+				with = "files on disk"
+			}
 			r.notices.deliver(Notice{CodeDrift, Warning, fmt.Sprintf("%s (%s); continuing with the %s", changed(x), x.SkillID, with)})
 		}
 		return d, nil
@@ -68,6 +74,25 @@ func (r *Run) drift(restored run.Restored) (d drifts, err error) {
 	return d, &metier.Error{Op: "resume", Skill: all[0].SkillID, Path: all[0].Path, Kind: metier.Drift, Code: "skill_drifted",
 		Hint: "restore the skills, or choose ResumeOptions.OnDrift warn (keep the recorded text) or ResumeOptions.OnDrift reload (use the files on disk)",
 		Err:  fmt.Errorf("skills have changed since the run was recorded: %s", strings.Join(texts, "; "))}
+}
+
+// reloaded reports whether the files on disk are used.
+func reloaded(x event.SkillDrifted) bool { return settings.Drift(x.Choice).Reloads() }
+
+// approved reports whether an active skill was loaded after the question of an ask rule, which covers
+// only the files that it named. Skills that the operator or the user loaded need no approval.
+func (r *Run) approved(skillID string, active []event.SkillActivated) bool {
+	at := slices.IndexFunc(active, func(a event.SkillActivated) bool {
+		return a.SkillID == skillID && a.ActivationSource != sourceRun && a.ActivationSource != sourceUser
+	})
+	if at < 0 {
+		return false
+	}
+	g := r.grants()
+	effect, _ := g.Skill(skillID, active[at].Name)
+	return effect == policy.RuleAsk || slices.ContainsFunc(r.disk.All(), func(sk metier.Skill) bool {
+		return sk.ID.String() == skillID && sk.Effect(&g) == policy.RuleAsk
+	})
 }
 
 // onDisk returns the usable skills, and recorded skills that have since lost their name to another.

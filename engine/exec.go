@@ -70,7 +70,7 @@ func (r *Run) exec(ctx context.Context, call exectool.Script) (o metier.Observat
 	if _, err := s.Send(ctx, metier.Input{ID: "exec", Parts: []model.Part{model.Text(typed)}, Role: policy.DirectCommand, Surface: r.from, By: r.e.Principal()}); err != nil {
 		return o, err
 	}
-	if _, err := s.Activate(ctx, call.Skill, "user-explicit"); err != nil {
+	if _, err := s.Activate(ctx, call.Skill, sourceUser); err != nil {
 		return o, err
 	}
 	raw, err := json.Marshal(call)

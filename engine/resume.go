@@ -374,6 +374,9 @@ func (r *Run) resumed(ctx context.Context, restored run.Restored, d drifts, choi
 		return err
 	}
 	for _, x := range d.active {
+		if !reloaded(x) {
+			continue
+		}
 		at := slices.IndexFunc(restored.Active, func(e event.SkillActivated) bool { return e.SkillID == x.SkillID })
 		if err := r.loadAgain(ctx, restored.Active[at]); err != nil {
 			return err

@@ -62,7 +62,7 @@ func (r *Run) slashes() string {
 // itself was addressed to metier.
 func (t typed) follow(ctx context.Context, s *metier.Session) (string, error) {
 	if !slices.ContainsFunc(s.State().Active, func(a metier.Activation) bool { return a.SkillID == t.skill.ID.String() }) {
-		if _, err := s.Activate(ctx, t.skill.ID.String(), "user-explicit", t.arguments...); err != nil {
+		if _, err := s.Activate(ctx, t.skill.ID.String(), sourceUser, t.arguments...); err != nil {
 			return "", err
 		}
 	}

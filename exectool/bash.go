@@ -179,6 +179,9 @@ func (t bashTool) trees(ctx context.Context, x *metier.ToolContext, command stri
 		}
 		var tree sandbox.Tree
 		if err == nil {
+			err = x.Approved(full)
+		}
+		if err == nil {
 			tree, err = t.stage(ctx, s, full, total)
 		}
 		if err == nil && i >= active {

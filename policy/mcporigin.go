@@ -19,6 +19,12 @@ func (s Subject) Same(o Subject) bool {
 	return s.ID == o.ID && (!s.FromServer() || s.Digest == o.Digest && s.Tree == o.Tree)
 }
 
+// VersionOf reports whether o is the same skill with the same files. If the digest of s is unknown,
+// it is not compared.
+func (s Subject) VersionOf(o Subject) bool {
+	return s.ID == o.ID && s.Tree == o.Tree && (s.Digest == "" || s.Digest == o.Digest)
+}
+
 // servedNeed asks before a program runs on the host while a skill of a server is
 // active: the skill's own script, or a command that its text may have requested
 // (SEP-2640, no implicit local execution). Rules cannot answer it, because they

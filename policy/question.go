@@ -52,10 +52,10 @@ func needs(g *Grants, r Request) []need {
 	return out
 }
 
-// skillNeed asks before the first use of a skill that an ask rule names. The
+// skillNeed asks before the first use of a version of a skill that an ask rule names. The
 // operator's own calls need no approval.
 func skillNeed(g *Grants, r Request) *need {
-	if r.Skill == nil || r.Actor == ByOperator || slices.ContainsFunc(r.Active, func(s Subject) bool { return s.ID == r.Skill.ID }) {
+	if r.Skill == nil || r.Actor == ByOperator || slices.ContainsFunc(r.Active, r.Skill.VersionOf) {
 		return nil
 	}
 	effect, rule := g.Skill(r.Skill.ID, r.Skill.Name)

@@ -118,5 +118,5 @@ var drifts = []value[Drift]{
 	{DriftFail, "the run ends"},
 	{DriftWarn, "the recorded text is used, and the change is reported"},
 	{DriftReload, "the new text is used, and the change is reported"},
-	{DriftIgnore, "the recorded text is used, and the change appears only in the record"},
+	{DriftIgnore, "the recorded text is used until the skill is loaded again, and the change appears only in the record"},
 }

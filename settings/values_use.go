@@ -51,7 +51,7 @@ const (
 	DriftFail   Drift = "fail"   // the run ends
 	DriftWarn   Drift = "warn"   // the recorded text is used, and the change is reported
 	DriftReload Drift = "reload" // the new text is used, and the change is reported
-	DriftIgnore Drift = "ignore" // the recorded text is used, and the change appears only in the record
+	DriftIgnore Drift = "ignore" // the recorded text is used until the skill is loaded again, and the change appears only in the record
 )
 
 // Ends reports whether the run ends.
@@ -62,6 +62,20 @@ func (d Drift) Keeps() bool { return d == DriftWarn }
 
 // Reloads reports whether the new text is used.
 func (d Drift) Reloads() bool { return d == DriftReload }
+
+// Bound returns what happens if an ask rule covers the skill. asked reports whether the rule's
+// question was about the new text, and active whether the skill is active.
+func (d Drift) Bound(asked, active bool) Drift {
+	switch {
+	case asked:
+		return DriftReload
+	case !active:
+		return DriftFail
+	case d.Ends():
+		return d
+	}
+	return DriftWarn
+}
 
 // Silent reports whether the change appears only in the record.
 func (d Drift) Silent() bool { return d == DriftIgnore }

@@ -122,7 +122,7 @@ func TestReadResource_AsksForTheInnermostSkill(t *testing.T) {
 			w.nested = settings.NestedYes
 			w.grants = func(g *policy.Grants) { g.Skills = []policy.SkillRule{{Effect: policy.RuleAsk, Skill: "other"}} }
 		})
-	c := w.stdio((&person{action: "accept", answer: "allow once"}).options())
+	c := w.stdioOf(older, (&person{action: "accept", answer: "allow once"}).options()) // newer clients keep what they read
 	reads := func(file string) bool {
 		r, err := c.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "skill://project/o/" + file})
 		return err == nil && len(r.Contents) == 1
@@ -134,6 +134,10 @@ func TestReadResource_AsksForTheInnermostSkill(t *testing.T) {
 	}
 	if r := c.call("load_skill", map[string]any{"name": "other"}); r.IsError || !reads("in/a/b.md") {
 		t.Errorf("a file of an approved skill is not read: %s", said(r))
+	}
+	w.put("o/in/a/b.md", "Swapped.")
+	if reads("in/a/b.md") {
+		t.Error("a file is read that the answer does not cover")
 	}
 }
 
