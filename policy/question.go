@@ -96,15 +96,25 @@ func (r Request) only(paths []PathUse, hosts []string) Request {
 // replace the answer only if the rule covers the whole tool, not a specific
 // argument. Scripts have their own question.
 func ruleNeed(g *Grants, r Request) *need {
-	u := g.touched(RuleAsk, r)
-	if u == nil || r.Actor == ByOperator || r.Entry != "" {
+	rules := g.asking(r)
+	if len(rules) == 0 || r.Actor == ByOperator || r.Entry != "" {
 		return nil
 	}
 	if preapproved(g, r) && !g.singled(r) {
 		return nil
 	}
-	return &need{code: CodeRuleAsk, kind: "call", text: fmt.Sprintf("%s? rule %s", described(r), u),
-		facts: append(callWords(r), labelled("rule", u.String())...), binds: callBinds(r), scopes: []string{ScopeOnce, ScopeSession}}
+	return &need{code: CodeRuleAsk, kind: "call", text: fmt.Sprintf("%s? rule %s", described(r), rules[0]),
+		facts: append(callWords(r), each("rule", rules)...), binds: append(callBinds(r), rules...), scopes: []string{ScopeOnce, ScopeSession}}
+}
+
+// asking returns the ask rules that touch the call.
+func (g *Grants) asking(r Request) (out []string) {
+	for _, u := range g.Rules {
+		if s := u.String(); u.Effect == RuleAsk && !slices.Contains(out, s) && u.applies(r, g.Inherited) && ParsePattern(u.Pattern).touches(r) {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // singled reports whether an ask rule with an argument touches the call.
@@ -178,13 +188,23 @@ func networkNeed(g *Grants, r Request) *need {
 }
 
 // callBinds is what an answer about one call covers: the tool with exactly
-// these arguments, in the same isolation, by the same run.
+// these arguments and the skill and paths that they lead to, in the same isolation, by the same run.
 func callBinds(r Request) []string {
-	b := []string{r.Tool, r.Args, r.Level, r.Network}
-	if r.Within != "" {
-		b = append(b, r.Within)
+	b := []string{r.Tool, r.Args, r.Level, r.Network, r.Within, ""}
+	if r.Skill != nil {
+		b[5] = r.Skill.ID
 	}
-	return b
+	paths := r.paths()
+	return append(append(b, fmt.Sprint(len(paths))), paths...)
+}
+
+// paths returns the paths of a call, links resolved, in order.
+func (r Request) paths() (out []string) {
+	for _, p := range r.Paths {
+		out = append(out, p.Path)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // bind returns the digest of what an answer covers. Each part is

@@ -52,10 +52,14 @@ func labelled(words ...string) [][2]string {
 
 // callWords describes what callBinds covers.
 func callWords(r Request) [][2]string {
-	if r.Level == "" && r.Network == "" { // it runs no program
-		return labelled("tool", r.Tool, "arguments", argsOfCall)
+	words := []string{"tool", r.Tool}
+	if r.Skill != nil {
+		words = append(words, "skill", r.Skill.Name+" ("+r.Skill.ID+")")
 	}
-	return labelled("tool", r.Tool, "sandbox", r.Level, "network", networkWords(r.Network), "arguments", argsOfCall)
+	if r.Level != "" || r.Network != "" { // it runs a program
+		words = append(words, "sandbox", r.Level, "network", networkWords(r.Network))
+	}
+	return append(append(labelled(words...), each("path", r.paths())...), labelled("arguments", argsOfCall)...)
 }
 
 // argsOfCall and anyArgs describe which arguments an answer covers.

@@ -1,0 +1,65 @@
+package policy_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"metier/policy"
+)
+
+// An answer about a call covers the paths and the skill that its arguments led to, and the rules that
+// asked.
+func TestRuleQuestion_BindsWhatArgumentsLeadTo(t *testing.T) {
+	t.Parallel()
+	rules := func(patterns ...string) *policy.Grants {
+		g := &policy.Grants{Mode: policy.Disabled, Narrow: policy.NarrowIgnore, Merge: policy.MergeUnion, Tools: []string{"read_file", "load_skill"}}
+		for _, p := range patterns {
+			g.Rules = append(g.Rules, policy.Rule{Effect: policy.RuleAsk, Pattern: p})
+		}
+		return g
+	}
+	at := func(paths ...string) policy.Request {
+		r := call()
+		for _, p := range paths {
+			r.Paths = append(r.Paths, policy.PathUse{Path: p, Names: []string{"/workspace/docs/l"}, Zone: policy.ZoneWorkspace})
+		}
+		return r
+	}
+	load := func(id string) policy.Request {
+		return call(as("load_skill", policy.Read), func(r *policy.Request) { r.Skill = &policy.Subject{ID: id, Name: "a"} })
+	}
+	docs := rules("Read(docs/**)")
+	for name, c := range map[string]struct {
+		g, other *policy.Grants
+		a, b     policy.Request
+		same     bool
+	}{
+		"same call":              {docs, docs, at("/workspace/docs/a"), at("/workspace/docs/a"), true},
+		"paths in other order":   {docs, docs, at("/workspace/docs/a", "/workspace/docs/b"), at("/workspace/docs/b", "/workspace/docs/a"), true},
+		"other target":           {docs, docs, at("/workspace/docs/a"), at("/workspace/docs/b"), false},
+		"more targets":           {docs, docs, at("/workspace/docs/a"), at("/workspace/docs/a", "/workspace/docs/b"), false},
+		"rule for the target":    {rules("Read(docs/**)", "Read(x/**)"), rules("Read(docs/**)", "Read(docs/l)"), at("/workspace/docs/a"), at("/workspace/docs/a"), false},
+		"rule that is elsewhere": {docs, rules("Read(docs/**)", "Read(x/**)"), at("/workspace/docs/a"), at("/workspace/docs/a"), true},
+		"same skill":             {rules("load_skill"), rules("load_skill"), load("s:a"), load("s:a"), true},
+		"other skill":            {rules("load_skill"), rules("load_skill"), load("s:a"), load("t:a"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, b := policy.Decide(c.g, c.a), policy.Decide(c.other, c.b)
+			if a.Code != policy.CodeRuleAsk || b.Code != policy.CodeRuleAsk {
+				t.Fatalf("%+v, %+v", a, b)
+			}
+			if diff := cmp.Diff(c.same, a.Question.Binds == b.Question.Binds); diff != "" {
+				t.Errorf("same answer (-want +got):\n%s", diff)
+			}
+		})
+	}
+	q := policy.Decide(rules("Read(docs/**)", "Read(secrets/**)"), at("/workspace/secrets/a")).Question
+	for _, want := range []string{"\npath: /workspace/secrets/a", "\nrule: ask: Read(docs/**)", "\nrule: ask: Read(secrets/**)"} {
+		if !strings.Contains(q.Text, want) {
+			t.Errorf("%q is not in %q", want, q.Text)
+		}
+	}
+}
