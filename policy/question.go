@@ -92,8 +92,8 @@ func (r Request) only(paths []PathUse, hosts []string) Request {
 	return r
 }
 
-// ruleNeed asks if an ask rule matches the call. A skill's allowed-tools can
-// replace the answer only if the rule covers the whole tool, not a specific
+// ruleNeed asks if an ask rule matches the call, and states what the call may destroy. A skill's
+// allowed-tools can replace the answer only if the rule covers the whole tool, not a specific
 // argument. Scripts have their own question.
 func ruleNeed(g *Grants, r Request) *need {
 	rules := g.asking(r)
@@ -103,8 +103,14 @@ func ruleNeed(g *Grants, r Request) *need {
 	if preapproved(g, r) && !g.singled(r) {
 		return nil
 	}
-	return &need{code: CodeRuleAsk, kind: "call", text: fmt.Sprintf("%s? rule %s", described(r), rules[0]),
-		facts: append(callWords(r), each("rule", rules)...), binds: append(callBinds(r), rules...), scopes: []string{ScopeOnce, ScopeSession}}
+	n := &need{code: CodeRuleAsk, kind: "rule", text: fmt.Sprintf("%s? rule %s", described(r), rules[0]),
+		facts: append(callWords(r), each("rule", rules)...), scopes: []string{ScopeOnce, ScopeSession}}
+	n.binds = append(append(callBinds(r), fmt.Sprint(len(rules))), rules...)
+	if what := g.destruction(r); len(what) > 0 {
+		n.text += fmt.Sprintf(". It may destroy data (%s)", strings.Join(what, "; "))
+		n.facts, n.binds = append(n.facts, each("destructive", what)...), append(n.binds, what...)
+	}
+	return n
 }
 
 // asking returns the ask rules that touch the call.
@@ -125,15 +131,24 @@ func (g *Grants) singled(r Request) bool {
 	})
 }
 
-// destructiveNeed asks before a call destroys data, unless the operator's allow
-// rules, or a trusted skill's list if the setting permits it, cover the call.
-func destructiveNeed(g *Grants, r Request) *need {
+// destruction returns what a call may destroy and needs an approval for, unless the operator's
+// allow rules, or a trusted skill's list if the setting permits it, cover the call.
+func (g *Grants) destruction(r Request) []string {
 	what := destroyed(r)
 	if len(what) == 0 || r.Effect == Read || r.Actor == ByOperator || r.Entry != "" || g.allowed(r, true) || preapproved(g, r) {
 		return nil
 	}
-	return &need{code: CodeDestructive, kind: "call", text: fmt.Sprintf("%s? It may destroy data (%s)", described(r), strings.Join(what, "; ")),
-		facts: append(callWords(r), each("destructive", what)...), binds: callBinds(r), scopes: []string{ScopeOnce, ScopeSession}}
+	return what
+}
+
+// destructiveNeed asks before a call destroys data, unless the question of an ask rule states it.
+func destructiveNeed(g *Grants, r Request) *need {
+	what := g.destruction(r)
+	if len(what) == 0 || ruleNeed(g, r) != nil {
+		return nil
+	}
+	return &need{code: CodeDestructive, kind: "destructive", text: fmt.Sprintf("%s? It may destroy data (%s)", described(r), strings.Join(what, "; ")),
+		facts: append(callWords(r), each("destructive", what)...), binds: append(callBinds(r), what...), scopes: []string{ScopeOnce, ScopeSession}}
 }
 
 // scriptNeed asks for a script by tier, by setting, or because an ask rule

@@ -63,3 +63,35 @@ func TestRuleQuestion_BindsWhatArgumentsLeadTo(t *testing.T) {
 		}
 	}
 }
+
+// If an ask rule matches a call that may destroy data, one question states both. Its answer counts
+// for nothing that it does not state.
+func TestRuleQuestion_StatesDestruction(t *testing.T) {
+	t.Parallel()
+	decide := func(g policy.Grants, r policy.Request) *policy.Question { return policy.Decide(&g, r).Question }
+	alone, asking, allowed := open(), open(), open()
+	rule(policy.RuleAsk, "Bash(make:*)")(&asking)
+	rule(policy.RuleAsk, "Bash(make:*)")(&allowed)
+	rule(policy.RuleAllow, "Bash(make:*)")(&allowed)
+	rule(policy.RuleAllow, "Bash(rm:*)")(&allowed)
+
+	q := decide(asking, bash("make report; rm -rf data"))
+	if q.Code != policy.CodeRuleAsk || !strings.Contains(q.Text, "It may destroy data (rm)") || !strings.Contains(q.Text, "\ndestructive: rm") {
+		t.Errorf("%+v", q)
+	}
+	if d := decide(alone, bash("make report; rm -rf data")); d.Code != policy.CodeDestructive || d.Binds == q.Binds {
+		t.Errorf("%+v", d)
+	}
+	for name, r := range map[string]policy.Request{"plain": bash("make report"), "allowed": bash("make report; rm -rf data")} {
+		if plain := decide(allowed, r); plain.Code != policy.CodeRuleAsk || strings.Contains(plain.Text, "destr") || plain.Binds == q.Binds {
+			t.Errorf("%s: %+v", name, plain)
+		}
+	}
+	asking.Answers = map[string]policy.Answer{q.Binds: {Question: q.ID, Allow: true, Scope: "once", By: "owner"}}
+	if d := policy.Decide(&asking, bash("make report; rm -rf data")); d.Outcome != policy.Allow {
+		t.Errorf("a second question: %+v", d)
+	}
+	if d := policy.DecideStart(&asking, bash("make report"), policy.Started{Lines: [][]string{{"rm", "x"}}, Direct: true}); d.Code != policy.CodeDestructive {
+		t.Errorf("a program that the question did not state: %+v", d)
+	}
+}

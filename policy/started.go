@@ -42,12 +42,10 @@ func DecideStart(g *Grants, r Request, s Started) Decision {
 			}
 		}
 	}
-	if n := destructiveNeed(g, one); n != nil {
-		asked := destroyed(r)
-		for _, what := range destroyed(one) {
-			if !slices.Contains(asked, what) && !slices.Contains(asked, undetermined) {
-				return Decision{Outcome: Deny, Code: n.code, Rule: "approval", Reason: "it may destroy data: " + what}
-			}
+	asked := destroyed(r)
+	for _, what := range g.destruction(one) {
+		if !slices.Contains(asked, what) && !slices.Contains(asked, undetermined) {
+			return Decision{Outcome: Deny, Code: CodeDestructive, Rule: "approval", Reason: "it may destroy data: " + what}
 		}
 	}
 	return Decision{Outcome: Allow}
