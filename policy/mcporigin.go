@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,7 +30,8 @@ func (s Subject) VersionOf(o Subject) bool {
 // active: the skill's own script, or a command that its text may have requested
 // (SEP-2640, no implicit local execution). Rules cannot answer it, because they
 // do not cover the skill's content. An answer is bound to every version of
-// the skills that the model read or loaded, with all files. The skills of a parent count for its subagents, whose
+// the skills that the model read or loaded, with all files, to the script, and to the isolation, but
+// not to a command. The skills of a parent count for its subagents, whose
 // tasks its model wrote. For skills without fixed content, it asks each time.
 func servedNeed(g *Grants, r Request) *need {
 	if r.Actor == ByOperator || r.Entry == "" && r.Tool != toolBash && len(r.Commands) == 0 {
@@ -46,25 +48,55 @@ func servedNeed(g *Grants, r Request) *need {
 		}
 	}
 	own := scriptNeed(g, r)
-	var names, binds []string
-	scopes := []string{ScopeOnce, ScopeSession, ScopeAlways}
+	var versions []Subject
 	for _, s := range subjects {
-		if !s.FromServer() || own != nil && r.Skill != nil && s.Same(*r.Skill) {
-			continue
+		if s.FromServer() && (own == nil || r.Skill == nil || !s.Same(*r.Skill)) {
+			versions = append(versions, s)
 		}
+	}
+	if len(versions) == 0 {
+		return nil
+	}
+	slices.SortFunc(versions, func(a, b Subject) int {
+		return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Digest, b.Digest), strings.Compare(a.Tree, b.Tree))
+	})
+	return served(g, r, versions)
+}
+
+// served is the question about a program while versions of skills of servers count.
+func served(g *Grants, r Request, versions []Subject) *need {
+	n := &need{code: CodeServedAsk, kind: "served", scopes: []string{ScopeOnce, ScopeSession, ScopeAlways},
+		binds: append([]string{r.Tool, r.Level, r.Network, fmt.Sprint(r.Host), fmt.Sprint(len(r.Hosts))}, r.Hosts...)}
+	network, args := networkWords(r.Network), anyArgs
+	if r.Host {
+		network = allNetwork
+	}
+	files := ""
+	if r.Entry != "" {
+		n.binds = append(n.binds, r.Entry)
+		if r.Skill != nil {
+			files = r.Skill.Tree
+			n.binds = append(n.binds, r.Skill.ID, files)
+		}
+		if g.BindArgs {
+			n.binds, args = append(n.binds, r.Args), argsOfCall
+		}
+	}
+	var names []string
+	var of [][2]string
+	for _, s := range versions {
 		if !slices.Contains(names, s.Name) {
 			names = append(names, s.Name)
 		}
-		binds = append(binds, s.ID, s.Digest, s.Tree)
-		if s.Tree == "" {
-			scopes = []string{ScopeOnce}
-			binds = append(binds, r.Call)
+		n.binds = append(n.binds, s.ID, s.Digest, s.Tree)
+		of = append(of, labelled("skill", s.Name, "tree", s.Tree)...)
+		if s.Tree == "" { // nothing proves what it is
+			n.scopes, args = []string{ScopeOnce}, argsOfCall
+			n.binds = append(n.binds, r.Call)
 		}
 	}
-	if len(names) == 0 {
-		return nil
-	}
-	return &need{code: CodeServedAsk, kind: "served", scopes: scopes, binds: append([]string{r.Tool}, binds...),
-		text:  fmt.Sprintf("%s runs on this machine while skills of MCP servers are active: %s; continue?", described(r), strings.Join(names, ", ")),
-		facts: append(labelled("tool", r.Tool, "script", r.Entry), each("skill", names)...)}
+	n.text = fmt.Sprintf("%s runs on this machine while skills of MCP servers are active: %s; continue?", described(r), strings.Join(names, ", "))
+	n.facts = append(labelled("tool", r.Tool, "script", r.Entry, "script tree", files, "sandbox", r.Level, "network", network), of...)
+	n.facts = append(n.facts, labelled("arguments", args)...)
+	return n
 }

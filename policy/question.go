@@ -163,7 +163,7 @@ func scriptNeed(g *Grants, r Request) *need {
 	network, args := networkWords(r.Network), anyArgs
 	where := ""
 	if r.Host {
-		network, where = "all that this machine has", " on this machine itself, outside of any sandbox"
+		network, where = allNetwork, " on this machine itself, outside of any sandbox"
 	}
 	if g.BindArgs {
 		args = argsOfCall

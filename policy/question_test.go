@@ -95,3 +95,55 @@ func TestRuleQuestion_StatesDestruction(t *testing.T) {
 		t.Errorf("a program that the question did not state: %+v", d)
 	}
 }
+
+// An answer about programs while a server's skill is active covers the isolation that it was given
+// for and, for a script, the script with its files. It covers every command, and says so.
+func TestServedQuestion_BindsScriptAndIsolation(t *testing.T) {
+	t.Parallel()
+	far := policy.Subject{ID: "mcp:far:skill/deploy", Name: "mcp:far:deploy", Digest: "sha256:d", Tree: "sha256:t", Declared: true}
+	other := policy.Subject{ID: "mcp:far:skill/other", Name: "mcp:far:other", Digest: "sha256:o", Tree: "sha256:o", Declared: true}
+	near := policy.Subject{ID: "user:tool", Name: "tool", Tier: policy.User, Tree: "sha256:n"}
+	g := open()
+	g.Narrow, g.Tools = policy.NarrowIgnore, []string{"bash", "run_skill_script"}
+	g.ScriptRule, g.Approval, g.Network = "any_bundled", "never", policy.NetworkOn
+	with := func(r policy.Request, change func(*policy.Request)) policy.Request {
+		change(&r)
+		return r
+	}
+	command := call(as("bash", policy.SideEffect), commands("ls"), func(r *policy.Request) {
+		r.Level, r.Args, r.Active = "L2", "sha256:a", []policy.Subject{far, other}
+	})
+	script := call(as("run_skill_script", policy.SideEffect), func(r *policy.Request) {
+		r.Level, r.Args, r.Active, r.Skill, r.Entry, r.Runtime = "L2", "sha256:a", []policy.Subject{far, near}, &near, "tool:scripts/a.sh", "bash"
+	})
+	for name, c := range map[string]struct {
+		a, b policy.Request
+		same bool
+	}{
+		"another command":  {command, with(command, func(r *policy.Request) { commands("pwd")(r); r.Args = "sha256:b" }), true},
+		"another order":    {command, with(command, func(r *policy.Request) { r.Active = []policy.Subject{other, far} }), true},
+		"another level":    {command, with(command, func(r *policy.Request) { r.Level = "L0" }), false},
+		"on the host":      {command, with(command, func(r *policy.Request) { r.Host = true }), false},
+		"a network":        {command, with(command, func(r *policy.Request) { r.Network, r.Hosts = "example.org", []string{"example.org"} }), false},
+		"other arguments":  {script, with(script, func(r *policy.Request) { r.Args = "sha256:b" }), true},
+		"another script":   {script, with(script, func(r *policy.Request) { r.Entry = "tool:scripts/b.sh" }), false},
+		"a changed script": {script, with(script, func(r *policy.Request) { s := near; s.Tree = "sha256:m"; r.Skill = &s }), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, b := policy.Decide(&g, c.a), policy.Decide(&g, c.b)
+			if a.Code != policy.CodeServedAsk || b.Code != policy.CodeServedAsk {
+				t.Fatalf("%+v, %+v", a, b)
+			}
+			if diff := cmp.Diff(c.same, a.Question.Binds == b.Question.Binds); diff != "" {
+				t.Errorf("same answer (-want +got):\n%s", diff)
+			}
+		})
+	}
+	q := policy.Decide(&g, command).Question
+	for _, want := range []string{"\nsandbox: L2", "\nnetwork: none", "\ntree: sha256:t", "\narguments: any"} {
+		if !strings.Contains(q.Text, want) {
+			t.Errorf("%q is not in %q", want, q.Text)
+		}
+	}
+}

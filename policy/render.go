@@ -62,6 +62,9 @@ func callWords(r Request) [][2]string {
 	return append(append(labelled(words...), each("path", r.paths())...), labelled("arguments", argsOfCall)...)
 }
 
+// allNetwork is the network of a program that runs on the host itself.
+const allNetwork = "all that this machine has"
+
 // argsOfCall and anyArgs describe which arguments an answer covers.
 const (
 	argsOfCall = "only these arguments"
