@@ -147,3 +147,18 @@ func TestServedQuestion_BindsScriptAndIsolation(t *testing.T) {
 		}
 	}
 }
+
+// A rule with an argument asks about a listed call in any case, also if the argument is any path.
+func TestRuleQuestion_AnyPathIsAnArgument(t *testing.T) {
+	t.Parallel()
+	for pattern, want := range map[string]string{"Write": "write_file_disabled", "Write(**)": policy.CodeRuleAsk} {
+		g := open()
+		g.Narrow = policy.NarrowPreapprove
+		rule(policy.RuleAsk, pattern)(&g)
+		r := call(as("write_file", policy.Write), paths(policy.PathUse{Path: "/workspace/a", Zone: policy.ZoneWorkspace, Write: true}))
+		r.Active = []policy.Subject{{ID: "s:a", Name: "a", Tier: policy.Project, AllowedTools: []string{"Write"}, Declared: true}}
+		if diff := cmp.Diff(want, policy.Decide(&g, r).Code); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", pattern, diff)
+		}
+	}
+}

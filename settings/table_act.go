@@ -72,7 +72,7 @@ func policyRows() []Row {
 				{AllowedToolsNarrow, "calls that are not covered by the active skills' lists are denied"},
 				{AllowedToolsAdvise, "calls that are not covered by the lists are allowed and reported"},
 				{AllowedToolsIgnore, "no effect"},
-				{AllowedToolsPreapprove, "same as enforce; a listed call that the operator also allows needs no approval"},
+				{AllowedToolsPreapprove, "same as enforce; a listed call that the operator also allows needs no approval, unless the skill is third_party"},
 			})),
 		choice("allowed_tools_merge", "How the allowed-tools lists of several active skills combine.",
 			func(s *Settings) *Merge { return &s.Policy.Merge }, []value[Merge]{

@@ -104,7 +104,7 @@ const (
 	AllowedToolsNarrow     AllowedTools = "narrow"             // calls that are not covered by the active skills' lists are denied
 	AllowedToolsAdvise     AllowedTools = "advise"             // calls that are not covered by the lists are allowed and reported
 	AllowedToolsIgnore     AllowedTools = "ignore"             // no effect
-	AllowedToolsPreapprove AllowedTools = "enforce+preapprove" // same as enforce; a listed call that the operator also allows needs no approval
+	AllowedToolsPreapprove AllowedTools = "enforce+preapprove" // same as enforce; a listed call that the operator also allows needs no approval, unless the skill is third_party
 )
 
 // Merge says how the allowed-tools of several active skills combine.
