@@ -18,6 +18,19 @@ type FetchOptions struct {
 	Commit   string            // of a repository: the full commit to fetch, instead of what Source.Ref names
 	Digest   string            // of an archive or a file: what its bytes must have; "": any
 	Paths    []string          // of a repository: only skills in these folders; nil: all
+
+	Wrapped bool     // of an archive: it must have one folder, with the name of the skill
+	Skills  []string // of an index: only these skills; nil: the only one
+	All     bool     // of an index: all skills
+
+	web webOptions
+}
+
+// report reports progress.
+func (o FetchOptions) report(line string) {
+	if o.Progress != nil {
+		o.Progress(line)
+	}
 }
 
 // Fetch fetches a source. The caller closes what it returns.
@@ -27,8 +40,14 @@ func Fetch(ctx context.Context, s Source, o FetchOptions) (*Fetched, error) {
 		return fetchFolder(s)
 	case Git:
 		return fetchGit(ctx, s, o)
+	case Archive:
+		return fetchArchive(ctx, s, o)
+	case File:
+		return fetchFile(ctx, s, o)
+	case Index:
+		return fetchIndex(ctx, s, o)
 	}
-	return nil, metier.Fieldf(metier.Unsupported, "Request.Source", "source_unsupported", "use a local folder or a repository", "this build cannot install from a source of kind %s", s.Kind)
+	return nil, metier.Fieldf(metier.Unsupported, "Request.Source", "source_unsupported", "use a folder, an archive, a repository, or an index", "this build cannot install from a source of kind %s", s.Kind)
 }
 
 // fetch fetches a source into a new folder in the staging folder, which closing the result removes.

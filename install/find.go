@@ -22,8 +22,11 @@ type Fetched struct {
 	Commit string   // of a repository
 	Digest string   // of the bytes of an archive or a file
 	Notes  []string // what the source contains beside skills that a user should know; safe to print
-	faults []fault  // of skills
-	done   func() error
+	// digests are those of the artifacts of an index, by the folder of the skill.
+	digests map[string]string
+	wrapper string  // name that the skill of an archive must have; "": any
+	faults  []fault // of skills
+	done    func() error
 }
 
 // Close removes what was fetched. The folder of a local source stays.

@@ -185,12 +185,15 @@ func parseAddress(text string) (Source, error) {
 		return repository(location, ref, folder)
 	case scheme == "https" && (u.Host == "github.com" || u.Host == "gitlab.com"):
 		return parseForge(u)
+	}
+	text, entry, _ := strings.Cut(text, "#")
+	switch {
 	case isArchive(u.Path):
 		return Source{Kind: Archive, Location: text}, nil
 	case strings.EqualFold(path.Base(u.Path), "SKILL.md"):
 		return Source{Kind: File, Location: text}, nil
 	}
-	return Source{Kind: Index, Location: text}, nil
+	return Source{Kind: Index, Location: text, Path: entry}, nil
 }
 
 // parseForge reads the address of a repository, or of a folder in it, as a browser shows it.

@@ -77,7 +77,7 @@ type Request struct {
 // Prepare fetches what a request asks for, and stages it. set are the settings by which the skills
 // would be loaded. Apply or Discard ends the plan.
 func (s *Store) Prepare(ctx context.Context, r Request, set settings.Settings) (_ *Plan, err error) {
-	f, err := s.fetch(ctx, r.Source, FetchOptions{})
+	f, err := s.fetch(ctx, r.Source, FetchOptions{Wrapped: wrapped(set), Skills: r.Skills, All: r.All})
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func about(sk metier.Skill, err error) error {
 }
 
 func (p *Plan) stage(ctx context.Context, f *Found, sk metier.Skill, r Request) (Change, error) {
-	if err := r.check(sk); err != nil {
+	if err := cmp.Or(f.misnamed(sk), r.check(sk)); err != nil {
 		return Change{}, err
 	}
 	if err := checkName(sk.Slug); err != nil {
@@ -168,7 +168,7 @@ func (p *Plan) stage(ctx context.Context, f *Found, sk metier.Skill, r Request) 
 	if err != nil {
 		return Change{}, err
 	}
-	c := Change{Name: sk.Slug, Skill: sk, Entry: Entry{Source: p.store.portable(f.Source), Commit: f.Commit, Digest: f.Digest, Tree: string(m.Tree), Files: lockedFiles(m)}}
+	c := Change{Name: sk.Slug, Skill: sk, Entry: Entry{Source: p.store.portable(f.Source), Commit: f.Commit, Digest: f.digestOf(sk.ID.Path), Tree: string(m.Tree), Files: lockedFiles(m)}}
 	if c.Entry.Path = path.Join(f.Source.Path, sk.ID.Path); c.Entry.Path == "." {
 		c.Entry.Path = ""
 	}

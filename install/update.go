@@ -140,6 +140,7 @@ func (p *Plan) from(ctx context.Context, src Source, o FetchOptions, names []str
 	for _, n := range names {
 		o.Paths = append(o.Paths, p.store.lock.Skills[n].Path)
 	}
+	o.Wrapped = wrapped(set)
 	f, err := p.store.fetch(ctx, src, o)
 	if err != nil {
 		return fmt.Errorf("%s: %w", strings.Join(names, ", "), err)

@@ -222,11 +222,6 @@ func free(r Row) Row {
 	return r
 }
 
-func later(r Row) Row {
-	r.Later = true
-	return r
-}
-
 // parts splits a list into distinct known tokens.
 func (r Row) parts(v string) ([]string, error) {
 	if v == r.Empty && r.Shape == ShapeSet {

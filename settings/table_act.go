@@ -153,11 +153,11 @@ func installRows() []Row {
 				{InstallRootAgents, ".agents/skills"},
 				{InstallRootKeepUp, ".keep-up/skills"},
 			}),
-		later(choice("archive_layout", "The required archive layout.",
+		choice("archive_layout", "The required layout of an archive.",
 			func(s *Settings) *ArchiveLayout { return &s.Install.ArchiveLayout }, []value[ArchiveLayout]{
 				{ArchiveLayoutWrapper, "one folder that contains SKILL.md"},
 				{ArchiveLayoutEither, "one folder, or SKILL.md at the top"},
-			})),
+			}),
 		choice("install_validation", "How strictly SKILL.md is checked before it is installed.",
 			func(s *Settings) *InstallValidation { return &s.Install.Validation }, []value[InstallValidation]{
 				{InstallValidationStrict, "an error prevents the installation"},

@@ -31,6 +31,9 @@ func prefixes(list ...string) []netip.Prefix {
 	return out
 }
 
+// Public reports whether a is a public Internet address, in whatever form it is written.
+func Public(a netip.Addr) bool { return public(a.Unmap()) }
+
 // public reports whether a is a public Internet address. It returns false for mapped addresses:
 // callers unmap what a resolver returned.
 func public(a netip.Addr) bool {
