@@ -155,7 +155,7 @@ func (x *siteIndex) chooseAll(s Source, all bool) ([]indexEntry, error) {
 		}
 	}
 	if bad > maxNote {
-		x.notes = append(x.notes, fmt.Sprintf("%s of the index more were skipped", plural.Of(bad-maxNote, "entry")))
+		x.notes = append(x.notes, fmt.Sprintf("%d more of its entries were skipped", bad-maxNote))
 	}
 	switch {
 	case len(out) == 0:

@@ -2,7 +2,6 @@ package install
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -53,20 +52,14 @@ type siteIndex struct {
 func parseIndex(raw []byte, at *url.URL) (siteIndex, error) {
 	out := siteIndex{at: at}
 	var doc struct {
-		Schema json.RawMessage    `json:"$schema"`
-		Skills *[]json.RawMessage `json:"skills"`
+		Schema json.RawMessage `json:"$schema"`
+		Skills json.RawMessage `json:"skills"`
 	}
-	err := json.Unmarshal(raw, &doc)
-	switch {
-	case err != nil:
-		err = errors.New(termtext.Line(strings.TrimPrefix(err.Error(), "json: ")))
-	case doc.Skills == nil:
-		err = errors.New("it has no list named skills")
-	case len(*doc.Skills) > maxIndexEntries:
-		return out, metier.Fieldf(metier.LimitReached, "Request.Source", "index_too_large", "install from a smaller index", "%s has more than %s", shown(at), plural.Of(maxIndexEntries, "entry"))
+	invalid := func(format string, args ...any) (siteIndex, error) {
+		return out, metier.Fieldf(metier.Invalid, "Request.Source", "index_invalid", "report it to the operator of the site", "%s is not an index of skills: %s", shown(at), fmt.Sprintf(format, args...))
 	}
-	if err != nil {
-		return out, metier.Fieldf(metier.Invalid, "Request.Source", "index_invalid", "report it to the operator of the site", "%s is not an index of skills: %v", shown(at), err)
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return invalid("%s", termtext.Line(strings.TrimPrefix(err.Error(), "json: ")))
 	}
 	read := out.readFiles
 	if doc.Schema != nil {
@@ -76,14 +69,21 @@ func parseIndex(raw []byte, at *url.URL) (siteIndex, error) {
 		}
 		read = out.readArtifact
 	}
+	var entries []json.RawMessage
+	if err := json.Unmarshal(doc.Skills, &entries); err != nil || entries == nil {
+		return invalid("it has no list named skills")
+	}
+	if len(entries) > maxIndexEntries {
+		return out, metier.Fieldf(metier.LimitReached, "Request.Source", "index_too_large", "install from a smaller index", "%s has more than %s entries", shown(at), plural.Thousands(maxIndexEntries))
+	}
 	seen := map[string]bool{}
-	for i, raw := range *doc.Skills {
+	for i, raw := range entries {
 		e := read(raw)
 		switch {
 		case e.name == "":
 			e.name = fmt.Sprintf("number %d", i+1)
 		case e.problem == "" && seen[e.name]:
-			return out, metier.Fieldf(metier.Invalid, "Request.Source", "index_invalid", "report it to the operator of the site", "%s has two entries named %q", shown(at), e.name)
+			return invalid("it has two entries named %q", e.name)
 		}
 		seen[e.name] = true
 		out.entries = append(out.entries, e)
