@@ -40,7 +40,7 @@ var layers = []layer{
 	{"inner", 35, []string{"source/internal/", "model/internal/", "sandbox/internal/", "sandbox/gvisor/internal/", "sandbox/native/internal/"}, "what adapters of one port share stands below them"},
 	{"adapter", 40, []string{"agent", "browser", "browser/", "fetch", "exectool", "run", "telemetry", "filetool", "source/", "model/", "harness", "sandbox/"}, "only the engine picks implementations, so adapters can be swapped and tested one at a time"},
 	{"providers", 45, []string{"model/provider"}, "which models there are is known above their adapters"},
-	{"protocol", 50, []string{"mcp/"}, "a protocol is spoken below the application that uses it"},
+	{"protocol", 50, []string{"mcp/", "wellknown"}, "a protocol is spoken below the application that uses it"},
 	{"configuration", 52, []string{"config"}, "what an operator and a project wrote down is read in one place, for every surface"},
 	{"application", 54, []string{"skillroots", "userstate", "install"}, "each part of the application can be used without the others"},
 	{"engine", 56, []string{"engine"}, "the application knows no surface, so that every surface can call it"},

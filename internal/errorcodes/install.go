@@ -51,6 +51,7 @@ var installed = []Code{
 	{"download_denied", "denied", "The server requires that you sign in.", "Download the file with a program that is signed in, and install it from this machine."},
 	{"download_cut", "unavailable", "The connection ended, or the server stopped sending, before the file was complete.", "Try again."},
 	{"download_too_large", "limit", "The file exceeds the limit for downloads.", "Use a smaller one."},
+	{"site_exists", "conflict", "The folder for a site already contains one.", "Remove it, or use another folder."},
 	{"index_missing", "not_found", "The site has no index of skills.", "Use the address of an archive, of a SKILL.md, or of a site with an index."},
 	{"index_invalid", "invalid", "The index of the site cannot be parsed, or has two entries with one name.", "Report it to the operator of the site."},
 	{"index_schema_unknown", "unsupported", "The index of the site has an unknown version.", "Update metier."},
