@@ -60,6 +60,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 	maps.Copy(c, approvalCommands)
 	maps.Copy(c, harnessCommands)
 	maps.Copy(c, webCommands)
+	maps.Copy(c, sourceCommands)
 	return c
 }
 

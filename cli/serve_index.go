@@ -90,8 +90,10 @@ func (a *app) serveIndex(ctx context.Context, f siteFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, o := range site.Omitted {
-		fmt.Fprintf(a.Err, "note: %s is omitted: %s\n", oneLine(o.Name), oneLine(o.Reason))
+	if !a.json {
+		for _, o := range site.Omitted {
+			fmt.Fprintf(a.Err, "note: %s is omitted: %s\n", oneLine(o.Name), oneLine(o.Reason))
+		}
 	}
 	if f.out != "" {
 		return a.put(siteDocument{dir, site.Skills, site.Omitted}, func() {

@@ -123,7 +123,7 @@ func TestArchive_IsInstalled(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := s.Lock().Skills["pdf"]
-			if e.Digest != digest.Bytes(raw) || e.Kind != install.Archive || e.Location != src.Location || e.Path != "pdf" {
+			if e.Digest != digest.Bytes(raw) || e.Kind != install.Archive || e.Location != "./from/"+name || e.Path != "pdf" {
 				t.Errorf("entry = %+v", e)
 			}
 			if got := tree(t, filepath.Join(p.dir, "pdf")); len(got) != 2 {

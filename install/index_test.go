@@ -203,7 +203,7 @@ func TestIndex_IsFoundWhereTheAddressLeads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.installed(p.open(), src, "default"); err != nil {
+		if _, err := p.installSource(p.open(), src, "default"); err != nil {
 			t.Errorf("%s at %s: %v", tt.index, tt.address, err)
 		}
 	}
@@ -246,7 +246,7 @@ func TestIndex_ThatCannotBeUsed(t *testing.T) {
 			s.files[newFolder+"pdf.md"] = text
 			s.offer(t, tt.schema, tt.entries...)
 			p := newPlace(t)
-			_, err := p.installed(p.open(), s.source("pdf"), "default")
+			_, err := p.installSource(p.open(), s.source("pdf"), "default")
 			if (err == nil) != (tt.want == "") || tt.want != "" && metier.CodeOf(err) != tt.want {
 				t.Errorf("%v, want %s", err, tt.want)
 			}
@@ -259,7 +259,7 @@ func TestIndex_ThatCannotBeUsed(t *testing.T) {
 		s := newSite(t)
 		s.files[newFolder+"index.json"] = text
 		p := newPlace(t)
-		if _, err := p.installed(p.open(), s.source(""), "default"); metier.CodeOf(err) != want {
+		if _, err := p.installSource(p.open(), s.source(""), "default"); metier.CodeOf(err) != want {
 			t.Errorf("%.80s: %v, want %s", text, err, want)
 		}
 	}

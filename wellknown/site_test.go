@@ -134,34 +134,48 @@ func TestBuild_WritesTheSameBytesEachTime(t *testing.T) {
 	}
 }
 
-func TestHandler(t *testing.T) {
-	t.Parallel()
+// served is a site on a server.
+type served struct {
+	t   *testing.T
+	url string
+}
+
+func serve(t *testing.T) served {
+	t.Helper()
 	snap := snapshot(t, library)
 	site, _ := build(t, snap)
 	server := httptest.NewServer(site.Handler(wellknown.Options{Search: snap.Search, Hosts: []string{"127.0.0.1"}, Origins: []string{"https://app.example"}}))
 	t.Cleanup(server.Close)
-	ask := func(method, path string, header ...string) (*http.Response, string) {
-		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := 0; i < len(header); i += 2 {
-			if r.Header.Set(header[i], header[i+1]); header[i] == "Host" {
-				r.Host = header[i+1]
-			}
-		}
-		res, err := http.DefaultTransport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		raw, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return res, string(raw)
+	return served{t, server.URL}
+}
+
+// ask sends a request with a header, and returns the response and its body.
+func (s served) ask(method, path string, header ...string) (*http.Response, string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
 	}
+	for i := 0; i < len(header); i += 2 {
+		if r.Header.Set(header[i], header[i+1]); header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+	}
+	res, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return res, string(raw)
+}
+
+func TestHandler_ServesTheFilesOfTheSite(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
 	for _, tt := range []struct {
 		path, media string
 		status      int
@@ -176,7 +190,7 @@ func TestHandler(t *testing.T) {
 		{"/.well-known/skills/pdf/..%2f..%2f..%2fx", "", 404},
 		{"/", "", 404},
 	} {
-		res, body := ask("GET", tt.path)
+		res, body := s.ask("GET", tt.path)
 		if res.StatusCode != tt.status || tt.status == 200 && res.Header.Get("Content-Type") != tt.media {
 			t.Errorf("%s: %d, %s", tt.path, res.StatusCode, res.Header.Get("Content-Type"))
 		}
@@ -187,31 +201,41 @@ func TestHandler(t *testing.T) {
 		if tag != `"`+digest.Bytes([]byte(body))+`"` || res.Header.Get("Cache-Control") != "no-cache" {
 			t.Errorf("%s: header = %v", tt.path, res.Header)
 		}
-		head, none := ask("HEAD", tt.path)
+		head, none := s.ask("HEAD", tt.path)
 		if head.StatusCode != 200 || none != "" || head.ContentLength != int64(len(body)) || head.Header.Get("ETag") != tag {
 			t.Errorf("HEAD %s: %d, %v", tt.path, head.StatusCode, head.Header)
 		}
-		if same, _ := ask("GET", tt.path, "If-None-Match", tag); same.StatusCode != 304 {
+		if same, _ := s.ask("GET", tt.path, "If-None-Match", tag); same.StatusCode != 304 {
 			t.Errorf("%s with its ETag: %d", tt.path, same.StatusCode)
 		}
 	}
+}
+
+func TestHandler_RefusesOtherMethodsHostsAndOrigins(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
 	const index = "/.well-known/agent-skills/index.json"
-	if res, _ := ask("POST", index); res.StatusCode != 405 || res.Header.Get("Allow") != "GET, HEAD" {
+	if res, _ := s.ask("POST", index); res.StatusCode != 405 || res.Header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("POST: %d", res.StatusCode)
 	}
-	if res, _ := ask("GET", index, "Host", "evil.example:80"); res.StatusCode != 421 {
+	if res, _ := s.ask("GET", index, "Host", "evil.example:80"); res.StatusCode != 421 {
 		t.Errorf("another host: %d", res.StatusCode)
 	}
 	for origin, want := range map[string]string{"https://app.example": "https://app.example", "https://evil.example": "", "null": ""} {
-		if res, _ := ask("GET", index, "Origin", origin); res.Header.Get("Access-Control-Allow-Origin") != want {
+		if res, _ := s.ask("GET", index, "Origin", origin); res.Header.Get("Access-Control-Allow-Origin") != want {
 			t.Errorf("origin %s: %v", origin, res.Header)
 		}
 	}
+}
+
+func TestHandler_Searches(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
 	for query, want := range map[string]struct {
 		status int
 		names  string
 	}{"q=forms&limit=10": {200, "pdf"}, "q=forms&owner=acme": {200, ""}, "q=macOS": {200, ""}, "q=": {400, ""}, "q=x&limit=0": {400, ""}, "q=%2C": {400, ""}} {
-		res, body := ask("GET", "/api/search?"+query)
+		res, body := s.ask("GET", "/api/search?"+query)
 		var doc struct {
 			Skills []struct{ Name, Source, ID string }
 		}
@@ -219,9 +243,9 @@ func TestHandler(t *testing.T) {
 			t.Fatalf("%s: %v", body, err)
 		}
 		var names []string
-		for _, s := range doc.Skills {
-			if names = append(names, s.Name); s.Source != server.URL {
-				t.Errorf("source = %q", s.Source)
+		for _, x := range doc.Skills {
+			if names = append(names, x.Name); x.Source != s.url {
+				t.Errorf("source = %q", x.Source)
 			}
 		}
 		if res.StatusCode != want.status || strings.Join(names, " ") != want.names {
