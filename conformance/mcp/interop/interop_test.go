@@ -155,11 +155,16 @@ func (p place) command(ctx context.Context, home, name string, args ...string) *
 
 // serve starts metier mcp over HTTP and returns its address.
 func (p place) serve(principal string) string {
+	p.t.Helper()
+	p.write("tokens", principal+" "+token+"\n")
+	return p.listening("mcp", "--http", "127.0.0.1:0", "--token-file", p.path("tokens"), "--skills-root", p.path("skills"), "--artifact-root", p.path("record"))
+}
+
+// listening starts a server of metier and returns its address.
+func (p place) listening(args ...string) string {
 	t := p.t
 	t.Helper()
-	p.write("tokens", principal+" "+token+"\n")
-	c := p.command(context.Background(), "server", os.Getenv(envMetier), "mcp", "--http", "127.0.0.1:0", "--token-file", p.path("tokens"),
-		"--skills-root", p.path("skills"), "--artifact-root", p.path("record"))
+	c := p.command(context.Background(), "server", os.Getenv(envMetier), args...)
 	stderr, err := c.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +174,7 @@ func (p place) serve(principal string) string {
 	}
 	rest := bufio.NewReader(stderr)
 	line, err := rest.ReadString('\n')
-	url, ok := strings.CutPrefix(strings.TrimSpace(line), "serving skills at ")
+	_, url, ok := strings.Cut(strings.TrimSpace(line), " at ")
 	if err != nil || !ok {
 		t.Fatalf("the server says %q, %v", line, err)
 	}
