@@ -33,6 +33,10 @@ func Orders(found []Finding) bool {
 	return slices.ContainsFunc(found, func(f Finding) bool { return !f.Mentioned })
 }
 
+// Mentioned reports whether the words at an offset of a text are negated, quoted, or announced as an
+// example. It does not consider code.
+func Mentioned(text string, at int) bool { return mentioned(text, at, "", false) }
+
 // mentioned reports whether the phrase at text[from:] is negated, quoted, in code, or announced as
 // an example.
 func mentioned(text string, from int, kind string, fenced bool) bool {

@@ -1,0 +1,323 @@
+package scan
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"metier/skillmd"
+)
+
+// scanner is the state of a scan.
+type scanner struct {
+	ctx      context.Context
+	files    fs.FS
+	limits   Options
+	front    skillmd.Front
+	frontAt  string // the file with the frontmatter
+	found    []source
+	coverage Coverage
+	findings []Finding
+	counts   map[string]int // findings by rule and file, and by identity
+	blast    map[string]place
+	units    int
+}
+
+// place is where something was seen.
+type place struct {
+	file string
+	line int
+}
+
+// source is a file of the skill.
+type source struct {
+	path    string
+	size    int64
+	lang    string // "" if it is not known
+	text    string
+	lines   []int // offset of each line
+	fixture bool  // it belongs to tests or samples, which a run does not use
+	attacks bool  // its name announces that it describes attacks
+	partly  bool
+}
+
+func limitsOf(o *Options) Options {
+	l := *o
+	l.MaxFiles, l.MaxFile, l.MaxBytes = cmp.Or(o.MaxFiles, maxFiles), cmp.Or(o.MaxFile, maxFile), cmp.Or(o.MaxBytes, maxBytes)
+	return l
+}
+
+// walk lists the files in the order of their paths.
+func (s *scanner) walk() error {
+	s.blast = map[string]place{}
+	return fs.WalkDir(s.files, ".", func(p string, d fs.DirEntry, err error) error {
+		if ctx := s.ctx.Err(); ctx != nil {
+			return ctx
+		}
+		switch {
+		case err != nil && p == ".":
+			return err
+		case err != nil:
+			s.leaveOut(p, 0, "it cannot be read")
+			return nil
+		case d.IsDir() && d.Name() == ".git":
+			s.coverage.skip(p, "a Git repository")
+			return fs.SkipDir
+		case d.IsDir() && strings.Count(p, "/") >= maxDepth:
+			s.coverage.skip(p, "it is too deep")
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
+		case s.coverage.Files >= 8*s.limits.MaxFiles:
+			s.coverage.skip(p, "too many files; this one and those after it are not counted")
+			return fs.SkipAll
+		}
+		s.list(p, d)
+		return nil
+	})
+}
+
+const maxDepth = 32 // folders
+
+func (s *scanner) list(p string, d fs.DirEntry) {
+	info, err := d.Info()
+	switch {
+	case d.Type()&fs.ModeSymlink != 0:
+		s.leaveOut(p, 0, "a link; links are not followed")
+	case err != nil || !d.Type().IsRegular():
+		s.leaveOut(p, 0, "not a regular file")
+	case len(s.found) >= s.limits.MaxFiles:
+		s.leaveOut(p, info.Size(), fmt.Sprintf("more than %d files", s.limits.MaxFiles))
+	default:
+		s.coverage.Files++
+		s.coverage.Bytes += info.Size()
+		s.found = append(s.found, source{path: p, size: info.Size(), lang: language(p), fixture: fixture(p), attacks: has(strings.ToLower(strings.Map(spaced, p)), attackWords)})
+	}
+}
+
+func spaced(r rune) rune {
+	if strings.ContainsRune("-_./", r) {
+		return ' '
+	}
+	return r
+}
+
+func (s *scanner) leaveOut(p string, size int64, why string) {
+	s.coverage.Files++
+	s.coverage.Bytes += size
+	s.coverage.Unread.add(size)
+	s.coverage.skip(p, why)
+}
+
+// file reads one file and applies the rules to it.
+func (s *scanner) file(f *source) {
+	data, why := s.read(f)
+	if why != "" {
+		s.coverage.Unread.add(f.size)
+		s.coverage.skip(f.path, why)
+		return
+	}
+	s.contents(f, data)
+	if large := int64(len(data)) < f.size; large || binary(data) {
+		s.coverage.Unread.add(f.size)
+		s.coverage.skip(f.path, map[bool]string{true: "too large", false: "not text"}[large])
+		return
+	}
+	f.text = string(data)
+	for i := 0; i < len(f.text); i++ {
+		if i == 0 || f.text[i-1] == '\n' {
+			f.lines = append(f.lines, i)
+		}
+	}
+	if f.lang == "" {
+		f.lang = interpreter(f.text)
+	}
+	s.characters(f)
+	s.payloads(f)
+	switch f.lang {
+	case markdown:
+		s.document(f)
+	case shellCode:
+		s.commands(f, unit{file: f, place: inScript, text: f.text, starts: []segment{{0, 0}}})
+		s.orders(f)
+	default:
+		s.statements(f, unit{file: f, place: inScript, text: f.text, starts: []segment{{0, 0}}}, f.lang)
+		s.orders(f)
+	}
+	if f.lang == markdown || f.lang == shellCode {
+		s.coverage.Parsed.add(f.size)
+	} else {
+		s.coverage.Searched.add(f.size)
+	}
+	if f.partly {
+		s.coverage.skip(f.path, "only a part was parsed; the rest was searched")
+	}
+	f.text, f.lines = "", nil
+}
+
+// read returns the bytes of a file, or why they are not read.
+func (s *scanner) read(f *source) (data []byte, why string) {
+	limit := min(s.limits.MaxFile, s.limits.MaxBytes)
+	if f.size > limit {
+		return s.magic(f), "" // its type is checked, and binary reports it as unread
+	}
+	if s.limits.MaxBytes -= f.size; s.limits.MaxBytes < 0 {
+		return nil, "the files before it reached the limit of bytes"
+	}
+	r, err := s.files.Open(f.path)
+	if err != nil {
+		return nil, "it cannot be read"
+	}
+	defer r.Close()
+	data, err = io.ReadAll(io.LimitReader(r, limit+1))
+	switch {
+	case err != nil:
+		return nil, "it cannot be read"
+	case int64(len(data)) > limit:
+		return nil, fmt.Sprintf("more than %d bytes", limit)
+	}
+	return data, ""
+}
+
+// binary reports whether data is not text.
+func binary(data []byte) bool {
+	head := data[:min(len(data), 8<<10)]
+	return bytes.IndexByte(head, 0) >= 0 || !utf8.Valid(data) && bytes.Count(head, []byte{0x1b})+invalid(head) > len(head)/10
+}
+
+func invalid(b []byte) (n int) {
+	for len(b) > 0 {
+		r, size := utf8.DecodeRune(b)
+		if r == utf8.RuneError && size == 1 {
+			n++
+		}
+		b = b[size:]
+	}
+	return n
+}
+
+// The languages that are told apart.
+const (
+	markdown   = "markdown"
+	shellCode  = "shell"
+	python     = "python"
+	javascript = "javascript"
+	powershell = "powershell"
+	data       = "data"
+)
+
+var extensions = map[string]string{
+	".md": markdown, ".mdx": markdown, ".markdown": markdown, ".mdc": markdown,
+	".sh": shellCode, ".bash": shellCode, ".zsh": shellCode, ".ksh": shellCode, ".command": shellCode,
+	".py": python, ".pyw": python, ".rb": python, ".pl": python,
+	".js": javascript, ".mjs": javascript, ".cjs": javascript, ".ts": javascript, ".mts": javascript, ".cts": javascript, ".tsx": javascript, ".jsx": javascript, ".php": javascript, ".go": javascript, ".rs": javascript, ".java": javascript, ".swift": javascript,
+	".ps1": powershell, ".psm1": powershell, ".bat": powershell, ".cmd": powershell,
+	".json": data, ".yaml": data, ".yml": data, ".toml": data, ".txt": data, ".csv": data, ".xml": data, ".html": data, ".svg": data, ".jsonl": data,
+}
+
+func language(p string) string { return extensions[strings.ToLower(path.Ext(p))] }
+
+// interpreter returns the language that the first line names.
+func interpreter(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	if !strings.HasPrefix(line, "#!") {
+		return ""
+	}
+	for w := range strings.FieldsSeq(strings.ReplaceAll(line[2:], "/", " ")) {
+		switch w = strings.TrimRight(w, "0123456789.\r"); w {
+		case "sh", "bash", "zsh", "dash", "ksh":
+			return shellCode
+		case "python", "pypy", "uv", "ruby", "perl":
+			return python
+		case "node", "deno", "bun", "tsx", "ts-node":
+			return javascript
+		case "pwsh":
+			return powershell
+		}
+	}
+	return ""
+}
+
+var fixtureFolders = strings.Fields("test tests fixtures test-fixtures testdata spec specs __tests__ evals eval samples corpus")
+
+func fixture(p string) bool {
+	return slices.ContainsFunc(strings.Split(path.Dir(strings.ToLower(p)), "/"), func(dir string) bool { return slices.Contains(fixtureFolders, dir) })
+}
+
+// at returns the line and column of an offset.
+func (f *source) at(offset int) (line, column int) {
+	i, _ := slices.BinarySearch(f.lines, offset+1)
+	if i == 0 {
+		return 1, 1
+	}
+	start := f.lines[i-1]
+	return i, utf8.RuneCountInString(f.text[start:min(offset, len(f.text))]) + 1
+}
+
+// single is a folder with one file.
+type single struct{ name, text string }
+
+var errNoFile = errors.New("no such file")
+
+// Open implements fs.FS.
+func (o single) Open(name string) (fs.File, error) {
+	switch name {
+	case ".":
+		return &openSingle{single: o, dir: true}, nil
+	case o.name:
+		return &openSingle{single: o, Reader: strings.NewReader(o.text)}, nil
+	}
+	return nil, &fs.PathError{Op: "open", Path: name, Err: errNoFile}
+}
+
+type openSingle struct {
+	single
+	*strings.Reader
+	dir bool
+}
+
+func (o *openSingle) Close() error               { return nil }
+func (o *openSingle) Stat() (fs.FileInfo, error) { return singleInfo{o.single, o.dir}, nil }
+
+func (o *openSingle) Read(b []byte) (int, error) {
+	if o.dir {
+		return 0, errNoFile
+	}
+	return o.Reader.Read(b)
+}
+
+// ReadDir implements fs.ReadDirFile.
+func (o *openSingle) ReadDir(int) ([]fs.DirEntry, error) {
+	return []fs.DirEntry{fs.FileInfoToDirEntry(singleInfo{o.single, false})}, nil
+}
+
+type singleInfo struct {
+	single
+	dir bool
+}
+
+func (i singleInfo) Name() string {
+	if i.dir {
+		return "."
+	}
+	return i.single.name
+}
+func (i singleInfo) Size() int64 { return int64(len(i.text)) }
+func (i singleInfo) Mode() fs.FileMode {
+	if i.dir {
+		return fs.ModeDir
+	}
+	return 0
+}
+func (i singleInfo) ModTime() time.Time { return time.Time{} }
+func (i singleInfo) IsDir() bool        { return i.dir }
+func (i singleInfo) Sys() any           { return nil }
