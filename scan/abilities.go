@@ -204,7 +204,7 @@ func (s *scanner) scope(others []string) {
 		at("lookalike-name", excerpt(mixed, 0), place{s.frontAt, 1})
 	}
 	for _, o := range others {
-		if name != "" && o != name && confusable.Skeleton(o) == confusable.Skeleton(name) {
+		if name != "" && !strings.EqualFold(o, name) && confusable.Skeleton(o) == confusable.Skeleton(name) {
 			at("lookalike-name", excerpt(confusable.Alike(name, o, "another skill"), 0), place{s.frontAt, 1})
 			break
 		}

@@ -2,6 +2,7 @@ package scan
 
 import (
 	"encoding/base64"
+	"iter"
 	"path"
 	"regexp"
 	"slices"
@@ -26,6 +27,7 @@ type action struct {
 type tracer struct {
 	variables map[string]label
 	files     map[string]label
+	paths     map[string]bool // variables that have the path of a file with credentials
 	all       []action
 }
 
@@ -47,7 +49,7 @@ func (s *scanner) nestedCommands(f *source, u unit, depth, at int) {
 		f.partly = true
 	}
 	offsets := lineOffsets(text)
-	t := &tracer{variables: map[string]label{}, files: map[string]label{}}
+	t := &tracer{variables: map[string]label{}, files: map[string]label{}, paths: map[string]bool{}}
 	for _, c := range calls {
 		a := t.trace(c)
 		where := at
@@ -115,12 +117,13 @@ func (t *tracer) trace(c shell.Call) action {
 		}
 	}
 	for _, r := range c.Reads {
-		a.in |= t.files[r] | secretIn(r)
+		a.in |= t.files[r] | t.secretIn(r)
 	}
 	for _, w := range c.Words {
 		a.in |= t.values(w)
 	}
 	if c.Name != "" {
+		t.paths[c.Name] = t.paths[c.Name] || slices.ContainsFunc(c.Words, func(w string) bool { return t.secretIn(w) != 0 })
 		t.variables[c.Name] |= a.in
 		a.out = a.in
 		t.all = append(t.all, a)
@@ -143,30 +146,46 @@ func (t *tracer) trace(c shell.Call) action {
 
 // values returns the labels of the variables and files in a word.
 func (t *tracer) values(w string) (l label) {
-	for rest := w; ; {
-		_, after, ok := strings.Cut(rest, "${")
-		if !ok {
-			break
-		}
-		name, tail, _ := strings.Cut(after, "}")
+	for name := range variablesIn(w) {
 		l |= t.variables[name]
-		rest = tail
 	}
 	return l | t.files[strings.TrimPrefix(w, "@")]
 }
 
-func secretIn(w string) label {
+// secretIn returns secret if a word is the path of a file with credentials.
+func (t *tracer) secretIn(w string) label {
 	if secretPath(strings.ToLower(w)) != "" || environmentFile(strings.ToLower(strings.TrimPrefix(w, "@"))) {
 		return secret
 	}
+	for name := range variablesIn(w) {
+		if t.paths[name] {
+			return secret
+		}
+	}
 	return 0
+}
+
+// variablesIn returns the names of the variables in a word.
+func variablesIn(w string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for {
+			_, after, ok := strings.Cut(w, "${")
+			if !ok {
+				return
+			}
+			name, rest, _ := strings.Cut(after, "}")
+			if w = rest; !yield(name) {
+				return
+			}
+		}
+	}
 }
 
 // act sets what a command reads and does.
 func (t *tracer) act(a *action, words []string) {
 	if readers[a.program] {
 		for _, w := range words[1:] {
-			a.in |= secretIn(w)
+			a.in |= t.secretIn(w)
 		}
 	}
 	_, named := interpreters[a.program]
@@ -218,7 +237,7 @@ func (t *tracer) fetch(a *action, words []string) {
 			output = next
 		case sendOption.MatchString(w):
 			sends = true
-			a.in |= secretIn(afterAt(next)) | secretIn(afterAt(w))
+			a.in |= t.secretIn(afterAt(next)) | t.secretIn(afterAt(w))
 		case strings.Contains(w, "://") || looksLikeHost(w):
 			a.out |= origin(w)
 			if output == "" && a.program != "curl" {

@@ -98,17 +98,25 @@ func (s *scanner) remarks(f *source, u unit, mark byte) {
 func (s *scanner) remarksIn(f *source, u unit, list []remark) {
 	for _, r := range list {
 		text := strings.ToLower(r.text[:min(len(r.text), 1000)])
-		for _, word := range confessions {
-			if strings.Contains(text, word) && !has(text, deniers) && !u.mention {
-				s.add(f, table.byID["declared-backdoor"], u.offset(r.at), &u)
-				break
-			}
+		if !u.mention && !has(text, deniers) && (has(text, confessions) || confesses(text)) {
+			s.add(f, table.byID["declared-backdoor"], u.offset(r.at), &u)
 		}
 	}
 }
 
 // confessions are words for hidden functions, as authors write them.
-var confessions = []string{"backdoor", "back door", "后门", "後門", "бэкдор", "puerta trasera", "hintertür", "porte dérobée", "exfiltrat", "keylog", "stealer", "reverse shell", "rootkit", "malicious payload", "steal the ", "steal user", "steal cred"}
+var confessions = set("backdoor backdoored exfiltrate exfiltrates exfiltrating exfil keylogger stealer infostealer rootkit бэкдор hintertür")
+
+// confesses reports whether a comment has one of the confessions with several words, or without spaces
+// around it.
+func confesses(text string) bool {
+	for _, phrase := range []string{"back door", "后门", "後門", "puerta trasera", "porte dérobée", "reverse shell", "malicious payload", "steal credentials", "steal tokens", "steal user", "steal keys"} {
+		if strings.Contains(text, phrase) {
+			return true
+		}
+	}
+	return false
+}
 
 // deniers are words of comments about finding or preventing such code.
 var deniers = set("detect detects detected detection prevent prevents preventing check checks scan scans scanner avoid against no not never block blocks flag flags flagged protect protects risk risks rule rules pattern patterns test tests warn warning if possible could may might attacker attackers vulnerable")

@@ -8,6 +8,7 @@ import (
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 
+	"metier/internal/injection"
 	"metier/skillmd"
 )
 
@@ -261,7 +262,7 @@ func inlineCode(u unit) (out []unit) {
 		}
 		if code := u.text[from : from+n]; strings.Contains(code, " ") && len(out) < 500 {
 			before := strings.ToLower(u.text[max(0, from-200):from])
-			mention := u.mention || has(before, attackWords) || refused(before)
+			mention := u.mention || has(before, attackWords) || refused(before) || injection.Listed(u.file.text, u.offset(from))
 			out = append(out, unit{file: u.file, place: inLine, text: code, lang: shellCode, starts: []segment{{0, u.offset(from)}}, mention: mention})
 		}
 		i = from + n + 1

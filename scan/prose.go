@@ -126,8 +126,8 @@ func (s *scanner) said(f *source, last *[conceptCount]hit, n int, seen uint64) {
 			continue
 		}
 		complete := true
-		for _, c := range r.prose.says {
-			complete = complete && last[c].ok && n-last[c].sentence <= r.prose.within
+		for i, c := range r.prose.says {
+			complete = complete && last[c].ok && n-last[c].sentence <= r.prose.within && (i == 0 || !r.prose.tight || last[c].sentence == n)
 		}
 		anchor := last[r.prose.says[0]]
 		if !complete || r.prose.order && !anchor.at.first || r.prose.hidden && anchor.unit.place != inComment {

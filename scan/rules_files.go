@@ -20,7 +20,7 @@ var obfuscationRules = []rule{
 		good: []sample{py("data = base64.b64decode(P)\nsubprocess.run(['convert', '-', 'a.png'], input=data)\n")}},
 	{Rule: Rule{"hidden-name", Obfuscation, High, Likely, "The name of a function is put together",
 		"The code hides which function it calls.", "call the function by its name"},
-		code: &code{key: "getattr( __import__( globals()[ __builtins__ String.fromCharCode global[ globalThis[ window[", text: `getattr\(\s*(?:__builtins__|builtins|os|__import__\([^)]*\))\s*,\s*["'][^"']*["']\s*\+|getattr\(\s*(?:__builtins__|builtins|os)\s*,\s*(?:bytes|chr|["'][^"']*["']\.join)|__import__\(\s*(?:["'][a-z]{0,3}["']\s*\+|chr\(|bytes|["']["']\.join)|globals\(\)\[\s*["'][^"']*["']\s*\+|(?:global|globalThis|window)\[\s*["'][a-z]+["']\s*\+\s*["']|(?:chr\(\d+\)\s*\+\s*){4}`},
+		code: &code{key: "getattr( __import__( globals()[ __builtins__ String.fromCharCode global[ globalThis[ window[", text: `getattr\(\s*(?:__builtins__|builtins|os|__import__\([^)]*\))\s*,\s*["'][^"']*["']\s*\+|getattr\(\s*(?:__builtins__|builtins|os)\s*,\s*(?:bytes|chr|["'][^"']*["']\.join)|__import__\(\s*(?:["'][a-z]{0,3}["']\s*\+|chr\(|bytes|["']["']\.join)|globals\(\)\[\s*["'][^"']*["']\s*\+\s*["']|(?:global|globalThis|window)\[\s*["'][a-z]+["']\s*\+\s*["']|(?:chr\(\d+\)\s*\+\s*){4}`},
 		bad:  []sample{py("getattr(__builtins__, 'ex' + 'ec')(x)\n"), py("__import__('o' + 's').system(c)\n"), js("globalThis['ev' + 'al'](x)\n")},
 		good: []sample{py("getattr(args, 'name')\n"), py("__import__('os')\n")}},
 	{Rule: Rule{"encoded-command", Obfuscation, High, Certain, "Encoded text that is a command",

@@ -70,8 +70,8 @@ type Finding struct {
 	ID         string     `json:"id"` // the same for the same text in another line; baselines have it
 }
 
-// decides reports whether a finding makes a skill at least suspicious.
-func (f Finding) decides() bool {
+// Decides reports whether a finding makes a skill at least suspicious.
+func (f Finding) Decides() bool {
 	return rank(f.Severity) >= rank(Medium) && f.Confidence != Unsure
 }
 

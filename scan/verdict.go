@@ -24,7 +24,7 @@ func less(c Confidence) Confidence {
 func verdict(found []Finding, c Coverage) (Verdict, Confidence) {
 	out, certain := Clean, Unsure
 	for _, f := range found {
-		if !f.decides() {
+		if !f.Decides() {
 			continue
 		}
 		v := Suspicious
@@ -63,7 +63,7 @@ func sorted(found []Finding) {
 }
 
 func decided(f Finding) int {
-	if f.decides() {
+	if f.Decides() {
 		return 1
 	}
 	return 0

@@ -30,6 +30,7 @@ const (
 	riskyAddress
 	archive
 	program
+	unpacks
 	withPassword
 	runs
 	guards
@@ -64,6 +65,7 @@ var vocabulary = map[concept]string{
 	riskyAddress: "@risky",
 	archive:      "@archive",
 	program:      "@program",
+	unpacks:      "extract unpack unzip unrar decompress archive extraction unpacking extracting",
 	withPassword: "password passwords passcode pass passwort contraseña",
 	runs:         "run execute launch open start install double-click execute:",
 	guards:       "sandbox antivirus defender gatekeeper firewall approval approvals permission permissions confirmation safety safeguards safeguard guardrails selinux sip security",

@@ -61,6 +61,7 @@ func index() map[string]Code {
 // does not follow from a kind.
 var exits = map[string]string{
 	"address_unusable":    "2",
+	"baseline_unreadable": "2",
 	"calls_denied":        "3",
 	"client_unknown":      "2",
 	"command_ended":       "1",
@@ -81,6 +82,7 @@ var exits = map[string]string{
 	"run_cancelled":       "130",
 	"run_interrupted":     "130",
 	"schema_unreadable":   "2",
+	"skill_flagged":       "1",
 	"skill_not_fixed":     "1",
 	"skill_not_written":   "1",
 	"stdin_too_large":     "2",

@@ -37,6 +37,14 @@ func Orders(found []Finding) bool {
 // example. It does not consider code.
 func Mentioned(text string, at int) bool { return mentioned(text, at, "", false) }
 
+// Listed reports whether the line of an offset is an item of a list that an earlier line announces as
+// examples.
+func Listed(text string, at int) bool {
+	start := max(0, at-leadMax)
+	start += strings.LastIndexByte(text[start:at], '\n') + 1
+	return listed(text, start, text[start:at])
+}
+
 // mentioned reports whether the phrase at text[from:] is negated, quoted, in code, or announced as
 // an example.
 func mentioned(text string, from int, kind string, fenced bool) bool {

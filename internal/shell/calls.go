@@ -20,7 +20,7 @@ type Call struct {
 	Line   int      // of its first word, from 1
 	Words  []string // unquoted; an expansion is written as ${NAME}, and a substitution as $(…) or <(…)
 	Inputs []int    // indexes of the calls whose output it reads: from a pipe or in a substitution
-	Name   string   // for an assignment: the variable; Words has its value
+	Name   string   // for an assignment or a loop: the variable; Words has its values
 	Reads  []string // files of its redirects
 	Writes []string // files of its redirects
 	Text   string   // its here-document
@@ -195,10 +195,8 @@ func (c *caller) command(cmd syntax.Command, in inside) []int {
 	case *syntax.WhileClause:
 		return append(c.list(x.Cond, in), c.list(x.Do, in)...)
 	case *syntax.ForClause:
-		if it, ok := x.Loop.(*syntax.WordIter); ok {
-			for _, w := range it.Items {
-				in.inputs = append(in.inputs[:len(in.inputs):len(in.inputs)], c.substitutions(w, in)...)
-			}
+		if it, ok := x.Loop.(*syntax.WordIter); ok && len(it.Items) > 0 {
+			c.iterate(it, in)
 		}
 		return c.list(x.Do, in)
 	case *syntax.IfClause:
@@ -258,6 +256,17 @@ func (c *caller) assign(a *syntax.Assign, in inside) []int {
 		own.inputs = c.substitutions(a.Value, own)
 	}
 	return c.add(k, own)
+}
+
+// iterate adds an assignment for the values of a loop.
+func (c *caller) iterate(it *syntax.WordIter, in inside) {
+	k := Call{Line: int(it.Pos().Line()) + in.line, Name: it.Name.Value}
+	own := inside{line: in.line, guarded: in.guarded}
+	for _, w := range it.Items {
+		k.Words = append(k.Words, render(w))
+		own.inputs = append(own.inputs, c.substitutions(w, own)...)
+	}
+	c.add(k, own)
 }
 
 func (c *caller) add(k Call, in inside) []int {

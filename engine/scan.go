@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"metier"
+	"metier/internal/confusable"
+	"metier/internal/rootfile"
+	"metier/scan"
+	"metier/skillmd"
+)
+
+// Scanned is the report about one skill.
+type Scanned struct {
+	Path string `json:"path"` // of its folder, as it was given, with the path below it
+	scan.Report
+}
+
+// Scan scans the skill at a path, which may be relative to base: a skill's folder, its SKILL.md, or a
+// folder that contains skills. It returns the reports in the order of the paths. Nothing is executed,
+// and no network is used.
+func Scan(ctx context.Context, base, path string) ([]Scanned, error) {
+	dir := path
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(base, dir)
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &metier.Error{Op: "scan", Path: path, Kind: metier.NotFound, Code: "path_missing", Hint: "specify a folder that contains a SKILL.md", Err: fs.ErrNotExist}
+	case err == nil && !info.IsDir() && strings.EqualFold(filepath.Base(dir), "SKILL.md"):
+		dir, path = filepath.Dir(dir), filepath.Dir(path)
+	case err == nil && !info.IsDir():
+		return nil, &metier.Error{Op: "scan", Path: path, Kind: metier.Invalid, Code: "usage", Hint: "specify the skill's folder", Err: errors.New("neither a folder nor a SKILL.md")}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, unscanned(path, err)
+	}
+	defer root.Close()
+	folders, err := scan.Folders(ctx, root.FS())
+	if err != nil {
+		return nil, unscanned(path, err)
+	}
+	if len(folders) == 0 {
+		return nil, &metier.Error{Op: "scan", Path: path, Kind: metier.NotFound, Code: "skill_not_found", Hint: "specify a folder that contains a SKILL.md", Err: errors.New("it contains no SKILL.md")}
+	}
+	names := namesIn(root, folders)
+	byShape := map[string][]string{}
+	for _, n := range names {
+		shape := confusable.Skeleton(n)
+		byShape[shape] = append(byShape[shape], n)
+	}
+	alike := func(name string) []string { return byShape[confusable.Skeleton(name)] }
+	var out []Scanned
+	for i, f := range folders {
+		files, err := fs.Sub(root.FS(), f)
+		if err != nil {
+			return nil, unscanned(path, err)
+		}
+		r, err := scan.Skill(ctx, files, &scan.Options{Names: alike(names[i])})
+		if err != nil {
+			return nil, unscanned(path, err)
+		}
+		out = append(out, Scanned{filepath.Join(path, filepath.FromSlash(f)), r})
+	}
+	return out, nil
+}
+
+func unscanned(path string, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &metier.Error{Op: "scan", Path: path, Kind: metier.Unavailable, Code: "skill_unreadable", Hint: "check the folder and its permissions", Err: err}
+}
+
+// namesIn returns the names of the skills in folders, or "" for those without one.
+func namesIn(root *os.Root, folders []string) []string {
+	out := make([]string, len(folders))
+	for i, f := range folders {
+		for _, name := range []string{"SKILL.md", "skill.md"} {
+			if b, err := rootfile.Read(root, filepath.Join(filepath.FromSlash(f), name), 4<<20); err == nil {
+				doc, _ := skillmd.Parse(b)
+				out[i] = doc.Front.Name
+				break
+			}
+		}
+	}
+	return out
+}
