@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -146,18 +147,7 @@ func scanSARIF(list []engine.Scanned) any {
 // showScan prints a report as text.
 func (a *app) showScan(x engine.Scanned, notes bool) {
 	fmt.Fprintf(a.Out, "%s: %s (%s confidence; %d%% of %s read)\n", x.Verdict, oneLine(x.Path), x.Confidence, x.Coverage.Percent(), plural.Of(x.Coverage.Files, "file"))
-	hidden := 0
-	for _, f := range x.Findings {
-		if !notes && !f.Decides() {
-			hidden++
-			continue
-		}
-		at := f.File
-		if f.Line > 0 {
-			at = fmt.Sprintf("%s:%d", f.File, f.Line)
-		}
-		fmt.Fprintf(a.Out, "  %s %s: %s [%s, %s confidence]\n    %s\n    fix: %s\n", f.Severity, oneLine(at), f.Title, f.Rule, f.Confidence, f.Excerpt, f.Fix)
-	}
+	hidden := a.showScanFindings(x.Findings, notes)
 	if hidden > 0 {
 		fmt.Fprintf(a.Out, "  %s of low severity or confidence; print them with --notes\n", plural.Of(hidden, "finding"))
 	}
@@ -177,6 +167,39 @@ func (a *app) showScan(x engine.Scanned, notes bool) {
 	if n := x.Coverage.Unlisted; n > 0 {
 		fmt.Fprintf(a.Out, "  not read: %d more\n", n)
 	}
+}
+
+// showScanFindings prints the findings that decide, or all of them, and returns how many it leaves out.
+// Findings of the same rule in a file are printed once, with their lines.
+func (a *app) showScanFindings(found []scan.Finding, notes bool) (hidden int) {
+	printed := map[[3]string]bool{}
+	for i, f := range found {
+		key := [3]string{f.Rule, f.File, string(f.Confidence)}
+		switch {
+		case !notes && !f.Decides():
+			hidden++
+			continue
+		case printed[key]:
+			continue
+		}
+		printed[key] = true
+		at := oneLine(f.File)
+		if f.Line > 0 {
+			at = fmt.Sprintf("%s:%d:%d", at, f.Line, f.Column)
+		}
+		fmt.Fprintf(a.Out, "  %s %s: %s [%s, %s confidence]\n    %s\n", f.Severity, at, f.Title, f.Rule, f.Confidence, f.Excerpt)
+		var more []string
+		for _, o := range found[i+1:] {
+			if key == [3]string{o.Rule, o.File, string(o.Confidence)} {
+				more = append(more, strconv.Itoa(o.Line))
+			}
+		}
+		if len(more) > 0 {
+			fmt.Fprintf(a.Out, "    also in %s %s\n", map[bool]string{true: "line", false: "lines"}[len(more) == 1], strings.Join(more, ", "))
+		}
+		fmt.Fprintf(a.Out, "    fix: %s\n", f.Fix)
+	}
+	return hidden
 }
 
 // folderName returns the name of the folder at a path.

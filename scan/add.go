@@ -17,13 +17,18 @@ func (s *scanner) add(f *source, r *rule, offset int, u *unit) { s.addText(f, r,
 
 // addText is like add. more is shown after the excerpt.
 func (s *scanner) addText(f *source, r *rule, offset int, u *unit, more string) {
+	s.addCommand(f, r, offset, offset, u, more)
+}
+
+// addCommand is like addText for an excerpt that begins at another offset.
+func (s *scanner) addCommand(f *source, r *rule, offset, from int, u *unit, more string) {
 	key := r.ID + "\x00" + f.path
 	if s.counts[key]++; s.counts[key] > maxOfRule {
 		s.coverage.Findings++
 		return
 	}
 	line, column := f.at(offset)
-	text := excerpt(f.text, offset)
+	text := excerpt(f.text, from)
 	if more != "" {
 		text += " → " + excerpt(more, 0)
 	}

@@ -52,14 +52,16 @@ func (s *scanner) nestedCommands(f *source, u unit, depth, at int) {
 	t := &tracer{variables: map[string]label{}, files: map[string]label{}, paths: map[string]bool{}}
 	for _, c := range calls {
 		a := t.trace(c)
-		where := at
-		if where < 0 {
-			where = u.offset(offsets[min(max(a.Line-1, 0), len(offsets)-1)])
+		where, line := at, at
+		if at < 0 {
+			start := offsets[min(max(a.Line-1, 0), len(offsets)-1)]
+			line = u.offset(start)
+			where = u.offset(min(start+max(a.Column-1, 0), len(u.text)))
 		}
 		s.usesOf(f, u, a, where)
 		for _, r := range table.commands {
 			if r.command.matches(a) {
-				s.addText(f, r, where, &u, revealed(t, a))
+				s.addCommand(f, r, where, line, &u, revealed(t, a))
 			}
 		}
 		inner := u

@@ -121,15 +121,13 @@ func (s *scanner) leaveOut(p string, size int64, why string) {
 // file reads one file and applies the rules to it.
 func (s *scanner) file(f *source) {
 	data, why := s.read(f)
+	s.contents(f, data)
+	if why == "" && binary(data) {
+		why = "not text"
+	}
 	if why != "" {
 		s.coverage.Unread.add(f.size)
 		s.coverage.skip(f.path, why)
-		return
-	}
-	s.contents(f, data)
-	if large := int64(len(data)) < f.size; large || binary(data) {
-		s.coverage.Unread.add(f.size)
-		s.coverage.skip(f.path, map[bool]string{true: "too large", false: "not text"}[large])
 		return
 	}
 	f.text = string(data)
@@ -164,26 +162,27 @@ func (s *scanner) file(f *source) {
 	f.text, f.lines = "", nil
 }
 
-// read returns the bytes of a file, or why they are not read.
+// read returns the bytes of a file, and why the file is not read. For a file that is too large, it
+// returns the first bytes.
 func (s *scanner) read(f *source) (data []byte, why string) {
-	limit := min(s.limits.MaxFile, s.limits.MaxBytes)
-	if f.size > limit {
-		return s.magic(f), "" // its type is checked, and binary reports it as unread
+	if f.size > s.limits.MaxFile {
+		return s.magic(f), fmt.Sprintf("more than %d bytes", s.limits.MaxFile)
 	}
-	if s.limits.MaxBytes -= f.size; s.limits.MaxBytes < 0 {
-		return nil, "the files before it reached the limit of bytes"
+	if f.size > s.limits.MaxBytes {
+		return s.magic(f), "the files before it reached the limit of bytes"
 	}
+	s.limits.MaxBytes -= f.size
 	r, err := s.files.Open(f.path)
 	if err != nil {
 		return nil, "it cannot be read"
 	}
 	defer r.Close()
-	data, err = io.ReadAll(io.LimitReader(r, limit+1))
+	data, err = io.ReadAll(io.LimitReader(r, f.size+1))
 	switch {
 	case err != nil:
 		return nil, "it cannot be read"
-	case int64(len(data)) > limit:
-		return nil, fmt.Sprintf("more than %d bytes", limit)
+	case int64(len(data)) > f.size:
+		return nil, "it changed during the scan"
 	}
 	return data, ""
 }

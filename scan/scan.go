@@ -113,7 +113,7 @@ func Skill(ctx context.Context, files fs.FS, o *Options) (Report, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &scanner{ctx: ctx, files: files, limits: limitsOf(o), counts: map[string]int{}}
+	s := &scanner{ctx: ctx, files: files, limits: limitsOf(o), counts: map[string]int{}, coverage: Coverage{Skipped: []Skip{}}}
 	if err := s.walk(); err != nil {
 		return Report{}, err
 	}

@@ -73,12 +73,12 @@ func (s *scanner) sameFile(f *source, u unit, uses, sends label) {
 	s.add(f, table.byID["secret-and-network"], 0, &u)
 }
 
-func (c *code) candidate(st string) bool {
-	if len(c.keys) == 0 {
-		return true
-	}
-	for _, k := range c.keys {
-		if strings.Contains(st, k) {
+func (c *code) candidate(st string) bool { return len(c.keys) == 0 || oneOf(st, c.keys...) }
+
+// oneOf reports whether a text has one of the parts.
+func oneOf(text string, parts ...string) bool {
+	for _, p := range parts {
+		if strings.Contains(text, p) {
 			return true
 		}
 	}
@@ -250,11 +250,11 @@ func labelsOf(text string) (l label) {
 // deedOf returns what a statement does.
 func deedOf(st string) deed {
 	switch {
-	case evaluators.MatchString(st):
+	case oneOf(st, "exec", "eval", "Function", "iex", "Invoke-Expression", "compile(", "vm.run", "runIn") && evaluators.MatchString(st):
 		return executes
-	case launchers.MatchString(st):
+	case oneOf(st, "os.", "subprocess.", "child_process", "exec", "spawn", "Start-Process") && launchers.MatchString(st):
 		return starts
-	case uploads.MatchString(st):
+	case oneOf(st, ".p", "urlopen(", "Request(", "ethod", ".send", "Upload", "storbinary(", ".request(", "fetch(", ".get(", "sendBeacon(", "Image(") && uploads.MatchString(st):
 		return transmits
 	case strings.Contains(st, "open(") || strings.Contains(st, "readFile") || strings.Contains(st, "read_text(") || strings.Contains(st, "Get-Content") || strings.Contains(st, "read_bytes("):
 		return reads

@@ -18,6 +18,7 @@ const (
 // describing a text, not for permissions: the words of an expansion are unknown.
 type Call struct {
 	Line   int      // of its first word, from 1
+	Column int      // of its first word, in bytes, from 1
 	Words  []string // unquoted; an expansion is written as ${NAME}, and a substitution as $(…) or <(…)
 	Inputs []int    // indexes of the calls whose output it reads: from a pipe or in a substitution
 	Name   string   // for an assignment or a loop: the variable; Words has its values
@@ -158,7 +159,7 @@ func (c *caller) stmt(s *syntax.Stmt, in inside) []int {
 	first := len(c.out)
 	outputs := c.command(s.Cmd, in)
 	if s.Cmd == nil && (len(writes) > 0 || len(reads) > 0) {
-		outputs = c.add(Call{Line: int(s.Pos().Line()) + in.line}, in)
+		outputs = c.add(Call{Line: int(s.Pos().Line()) + in.line, Column: int(s.Pos().Col())}, in)
 	}
 	if first < len(c.out) && len(reads)+len(writes)+len(text) > 0 {
 		at := &c.out[first]
@@ -233,7 +234,7 @@ func (c *caller) call(x *syntax.CallExpr, in inside) []int {
 	if len(x.Args) == 0 {
 		return out
 	}
-	k := Call{Line: int(x.Pos().Line()) + in.line}
+	k := Call{Line: int(x.Pos().Line()) + in.line, Column: int(x.Pos().Col())}
 	for _, w := range x.Args {
 		k.Words = append(k.Words, render(w))
 	}
@@ -247,7 +248,7 @@ func (c *caller) assign(a *syntax.Assign, in inside) []int {
 	if a.Name == nil || c.full {
 		return nil
 	}
-	k := Call{Line: int(a.Pos().Line()) + in.line, Name: a.Name.Value}
+	k := Call{Line: int(a.Pos().Line()) + in.line, Column: int(a.Pos().Col()), Name: a.Name.Value}
 	if a.Value != nil {
 		k.Words = []string{render(a.Value)}
 	}
@@ -260,7 +261,7 @@ func (c *caller) assign(a *syntax.Assign, in inside) []int {
 
 // iterate adds an assignment for the values of a loop.
 func (c *caller) iterate(it *syntax.WordIter, in inside) {
-	k := Call{Line: int(it.Pos().Line()) + in.line, Name: it.Name.Value}
+	k := Call{Line: int(it.Pos().Line()) + in.line, Column: int(it.Pos().Col()), Name: it.Name.Value}
 	own := inside{line: in.line, guarded: in.guarded}
 	for _, w := range it.Items {
 		k.Words = append(k.Words, render(w))
