@@ -20,7 +20,8 @@ type action struct {
 	in, out label
 	twin    bool // it reads the output of the same command
 	does    deed
-	text    string // code in its arguments
+	text    string // code in its arguments or its input
+	lang    string // of that code; "" is shell code
 }
 
 // tracer follows data through the commands of a text.
@@ -71,13 +72,37 @@ func (s *scanner) nestedCommands(f *source, u unit, depth, at int) {
 		if inner.text = a.text; a.text == "" && a.does == executes {
 			inner.text = revealed(t, a)
 		}
-		if inner.text != "" && depth < maxNested {
+		switch {
+		case inner.text == "" || depth >= maxNested:
+		case a.lang == "":
 			s.nestedCommands(f, inner, depth+1, where)
+		default:
+			inner.starts = nil
+			s.embedded(f, inner, a.lang, where)
 		}
 	}
 	if depth == 0 {
 		s.remarks(f, u, '#')
 	}
+}
+
+// embedded applies the rules for code to a program in the arguments of a command at an offset.
+func (s *scanner) embedded(f *source, u unit, lang string, at int) {
+	u.starts, u.fixed = []segment{{0, at}}, true
+	s.statements(f, u, lang)
+}
+
+// codeOf returns the language that an interpreter reads, or "" for a shell.
+func codeOf(program string) string {
+	switch program {
+	case "python", "python3", "perl", "ruby":
+		return python
+	case "node", "deno", "bun", "php", "osascript":
+		return javascript
+	case "pwsh", "powershell":
+		return powershell
+	}
+	return ""
 }
 
 func lineOffsets(text string) []int {
@@ -303,7 +328,7 @@ func (t *tracer) interpret(a *action, words []string) {
 		case flags != "" && strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.ContainsAny(w, flags):
 			a.does = executes
 			operand = true
-			if i+1 < len(words) && shell.Interprets(a.program) {
+			if i+1 < len(words) {
 				a.text = words[i+1]
 			}
 			i = len(words)
@@ -322,9 +347,10 @@ func (t *tracer) interpret(a *action, words []string) {
 	if !operand && a.in != 0 {
 		a.does = executes
 	}
-	if !operand && a.Text != "" && shell.Interprets(a.program) {
+	if !operand && a.Text != "" {
 		a.text = a.Text
 	}
+	a.lang = codeOf(a.program)
 }
 
 func (c *command) matches(a action) bool {

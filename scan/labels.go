@@ -10,6 +10,7 @@ const (
 	decoded                     // made readable, such as from base64
 	secret                      // from a file with credentials
 	environ                     // all environment variables
+	channel                     // a connection that sends what is written to it
 	given                       // a parameter or the user's input
 )
 

@@ -31,6 +31,7 @@ type unit struct {
 	text    string
 	starts  []segment
 	lang    string
+	fixed   bool // all of it is at the first offset of starts
 	mention bool // the text around it announces an attack or something to avoid
 }
 
@@ -47,8 +48,11 @@ func (u unit) offset(at int) int {
 			hi = mid
 		}
 	}
-	if len(u.starts) == 0 {
+	switch {
+	case len(u.starts) == 0:
 		return at
+	case u.fixed:
+		return u.starts[0].source
 	}
 	return u.starts[lo].source + at - u.starts[lo].at
 }

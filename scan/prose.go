@@ -130,6 +130,9 @@ func (s *scanner) said(f *source, last *[conceptCount]hit, n int, seen uint64) {
 			complete = complete && last[c].ok && n-last[c].sentence <= r.prose.within && (i == 0 || !r.prose.tight || last[c].sentence == n)
 		}
 		anchor := last[r.prose.says[0]]
+		if next := last[r.prose.says[1]]; r.prose.next && (next.sentence != anchor.sentence || next.at.offset != anchor.at.offset+len(anchor.at.text)+1) {
+			complete = false
+		}
 		if !complete || r.prose.order && !anchor.at.first || r.prose.hidden && anchor.unit.place != inComment {
 			continue
 		}

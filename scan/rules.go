@@ -57,6 +57,7 @@ type prose struct {
 	says   []concept // all of them occur; the first one is where the finding is
 	within int       // sentences between the first and the last concept; 0: in one sentence
 	order  bool      // the first concept begins an instruction
+	next   bool      // the second concept is the word after the first one
 	tight  bool      // all concepts after the first one are in one sentence
 	hidden bool      // only in HTML comments
 	not    []concept // none of them occurs in the last sentence
@@ -156,7 +157,7 @@ var version = func() string {
 	for _, r := range rules {
 		fmt.Fprintf(sum, "%q\n", r.Rule)
 		if p := r.prose; p != nil {
-			fmt.Fprintln(sum, p.says, p.within, p.order, p.tight, p.hidden, p.not)
+			fmt.Fprintln(sum, p.says, p.within, p.order, p.next, p.tight, p.hidden, p.not)
 		}
 		if c := r.command; c != nil {
 			fmt.Fprintf(sum, "%q %q %q %d %d %t %t\n", c.run, c.args, c.writes, c.gets, c.does, c.silent, c.twin)

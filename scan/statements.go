@@ -30,6 +30,9 @@ func (s *scanner) statements(f *source, u unit, lang string) {
 		labels := w.observe(st.text)
 		uses |= labels
 		does := deedOf(st.text)
+		if does == nothing && labels&channel != 0 && written.MatchString(st.text) {
+			does = transmits
+		}
 		if does == transmits {
 			deeds = 1
 		}
@@ -148,6 +151,7 @@ var (
 	appended   = regexp.MustCompile(`^\$?([A-Za-z_]\w*)\.(?:append|push|extend|update|add|write|set)\(`)
 	defined    = regexp.MustCompile(`^(?:export\s+)?(?:async\s+)?(?:def|function)\s+([A-Za-z_]\w*)\s*\(([^)]*)`)
 	named      = regexp.MustCompile(`[A-Za-z_]\w*`)
+	written    = regexp.MustCompile(`^\$?[A-Za-z_]\w*\.(?:write|end|send|sendall|sendmail|publish)\(`)
 	alias      = regexp.MustCompile(`([A-Za-z_]\w*)\s+as\s+([A-Za-z_]\w*)`)
 )
 
@@ -178,6 +182,9 @@ func (w *watcher) observe(st string) label {
 		got := labelsOf(m[2]) | w.names(m[2])
 		if strings.Contains(m[2], "input(") || strings.Contains(m[2], "sys.argv") || strings.Contains(m[2], "process.argv") {
 			got |= given
+		}
+		if oneOf(m[2], ".request(", "HTTPSConnection(", "HTTPConnection(", "socket(", "WebSocket(", "SMTP(", "createConnection(") {
+			got |= channel
 		}
 		w.variables[name] |= got
 		return used
@@ -227,8 +234,8 @@ var origins = []struct {
 	{"FromBase64String", decoded}, {"fromCharCode", decoded}, {"rot13", decoded}, {"rot_13", decoded}, {"b64decode", decoded},
 	{"requests.get(", download}, {"urlopen(", download}, {"urlretrieve(", download}, {"httpx.get(", download}, {"fetch(", download}, {"axios.get(", download}, {"axios(", download}, {"http.get(", download},
 	{"https.get(", download}, {"DownloadString", download}, {"DownloadFile", download}, {"Invoke-WebRequest", download}, {"iwr ", download}, {"Net::HTTP", download}, {"irm ", download},
-	{"dict(os.environ", environ}, {"os.environ.copy(", environ}, {"os.environ.items(", environ}, {"os.environ)", environ}, {"os.environ:", environ}, {"os.environ,", environ}, {"os.environ}", environ}, {"stringify(process.env)", environ}, {"(process.env)", environ}, {"...process.env", environ},
-	{"Get-ChildItem env:", environ}, {"dir env:", environ}, {"gci env:", environ}, {"ENV.to_h", environ}, {"in os.environ", environ}, {"= process.env", environ},
+	{"os.environ.copy(", environ}, {"os.environ.items(", environ}, {"os.environ.values(", environ},
+	{"Get-ChildItem env:", environ}, {"dir env:", environ}, {"gci env:", environ}, {"ENV.to_h", environ},
 }
 
 // labelsOf returns the labels that a text has by itself.
@@ -238,13 +245,26 @@ func labelsOf(text string) (l label) {
 			l |= o.label
 		}
 	}
-	if l&environ != 0 && strings.HasSuffix(text, "= process.env.") {
-		l &^= environ
+	if wholeEnvironment(text, "process.env", ".[?") || wholeEnvironment(text, "os.environ", ".[") {
+		l |= environ
 	}
 	if strings.ContainsAny(text, `'"`) && secretPath(strings.ToLower(text)) != "" {
 		l |= secret
 	}
 	return l
+}
+
+// wholeEnvironment reports whether a text names the environment, and not one variable of it.
+func wholeEnvironment(text, name, parts string) bool {
+	for {
+		i := strings.Index(text, name)
+		if i < 0 {
+			return false
+		}
+		if text = text[i+len(name):]; text == "" || strings.IndexByte(parts, text[0]) < 0 && !letter(text[0]) {
+			return true
+		}
+	}
 }
 
 // deedOf returns what a statement does.
