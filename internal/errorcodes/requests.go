@@ -4,7 +4,7 @@ var requests = []Code{
 	{"usage", "invalid", "The command or a request field was used incorrectly.", "See the command's help."},
 	{"failed", "", "The command failed, and no more specific code applies.", "Read the message."},
 	{"interrupted", "", "A signal or the caller interrupted the work.", "Try again, or resume the run."},
-	{"path_missing", "", "A specified path does not exist.", "Check the path."},
+	{"path_missing", "not_found", "A specified path does not exist.", "Check the path."},
 	{"not_found", "not_found", "The file, folder, or other item with this name does not exist.", "Check the name."},
 	{"name_invalid", "", "The name is not a valid skill name.", "Use at most 64 lowercase letters, digits, and single hyphens."},
 	{"type_unknown", "", "No record entry type has this name.", "Use one of the types in the message."},
