@@ -1,13 +1,10 @@
 package scan
 
 import (
-	"encoding/base64"
 	"iter"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"metier/internal/shell"
 )
@@ -49,7 +46,7 @@ func (s *scanner) nestedCommands(f *source, u unit, depth, at int) {
 	if !whole && u.place == inScript {
 		f.partly = true
 	}
-	offsets := lineOffsets(text)
+	offsets := lineOffsets(u.text)
 	t := &tracer{variables: map[string]label{}, files: map[string]label{}, paths: map[string]bool{}}
 	for _, c := range calls {
 		a := t.trace(c)
@@ -82,7 +79,7 @@ func (s *scanner) nestedCommands(f *source, u unit, depth, at int) {
 		}
 	}
 	if depth == 0 {
-		s.remarks(f, u, '#')
+		s.remarks(f, u)
 	}
 }
 
@@ -251,108 +248,6 @@ func (t *tracer) act(a *action, words []string) {
 	}
 }
 
-// fetch handles the programs that download and upload.
-func (t *tracer) fetch(a *action, words []string) {
-	sends, output := false, ""
-	for i, w := range words[1:] {
-		next := ""
-		if i+2 < len(words) {
-			next = words[i+2]
-		}
-		switch {
-		case w == "-o" || w == "--output" || w == "-O" && a.program == "wget" || w == "-OutFile":
-			output = next
-		case sendOption.MatchString(w):
-			sends = true
-			a.in |= t.secretIn(afterAt(next)) | t.secretIn(afterAt(w))
-		case strings.Contains(w, "://") || looksLikeHost(w):
-			a.out |= origin(w)
-			if output == "" && a.program != "curl" {
-				output = path.Base(w)
-			}
-			sends = sends || t.values(w)&(secret|environ) != 0 || strings.Contains(w, "$(…)") && a.in&(secret|environ) != 0
-		}
-		if w == "-O" && a.program == "curl" || w == "-LO" || w == "-OL" || w == "-fsSLO" {
-			output = "?"
-		}
-	}
-	if output == "?" {
-		for _, w := range words[1:] {
-			if strings.Contains(w, "://") {
-				output = path.Base(w)
-			}
-		}
-	}
-	if a.out != 0 && output != "" {
-		t.files[output] |= a.out
-		t.files["./"+output] |= a.out
-	}
-	if sends {
-		a.does = transmits
-	}
-}
-
-func afterAt(w string) string {
-	if _, file, ok := strings.Cut(w, "@"); ok {
-		return file
-	}
-	return w
-}
-
-var sendOption = regexp.MustCompile(`^(-d|--data.*|-F|--form.*|-T|--upload-file.*|--json|--post-data.*|--post-file.*|--body-.*|-Body|-InFile)$|^-(d|F|T)[@a-z]`)
-
-func looksLikeHost(w string) bool {
-	return !strings.HasPrefix(w, "-") && strings.Contains(w, ".") && strings.Contains(w, "/") && !strings.ContainsAny(w, "{}:, '\"") && w[0] != '.' && w[0] != '/'
-}
-
-// origin returns the labels of data from an address.
-func origin(address string) label {
-	switch h := hostOf(address); {
-	case h.local:
-		return 0
-	case h.installer:
-		return installer
-	case h.risky():
-		return download | untrusted
-	}
-	return download
-}
-
-// interpret handles the programs that execute code.
-func (t *tracer) interpret(a *action, words []string) {
-	flags := interpreters[a.program]
-	operand := false
-	for i := 1; i < len(words); i++ {
-		w := words[i]
-		switch {
-		case flags != "" && strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.ContainsAny(w, flags):
-			a.does = executes
-			operand = true
-			if i+1 < len(words) {
-				a.text = words[i+1]
-			}
-			i = len(words)
-		case w == "-" || w == "/dev/stdin" || w == "-s":
-		case strings.HasPrefix(w, "-"):
-		case strings.HasPrefix(w, "<("):
-			a.does, operand = executes, true
-		default:
-			if !operand && t.files[w] != 0 {
-				a.does = executes
-				a.in |= t.files[w]
-			}
-			operand = true
-		}
-	}
-	if !operand && a.in != 0 {
-		a.does = executes
-	}
-	if !operand && a.Text != "" {
-		a.text = a.Text
-	}
-	a.lang = codeOf(a.program)
-}
-
 func (c *command) matches(a action) bool {
 	switch {
 	case a.program == "" && c.writesFile == nil:
@@ -391,49 +286,3 @@ func revealed(t *tracer, a action) string {
 	}
 	return ""
 }
-
-// plainText decodes base64 if the result is text.
-func plainText(w string) string {
-	w = strings.TrimRight(w, "=\n ")
-	if len(w) < 16 || len(w) > 64<<10 || strings.Trim(w, base64Letters) != "" {
-		return ""
-	}
-	b, err := base64.RawStdEncoding.DecodeString(w)
-	if err != nil || !utf8.Valid(b) {
-		return ""
-	}
-	for _, c := range string(b) {
-		if c < ' ' && c != '\n' && c != '\t' && c != '\r' || c == 0x7f {
-			return ""
-		}
-	}
-	return string(b)
-}
-
-const base64Letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-
-func decodes(program, args string) bool {
-	switch program {
-	case "base64", "base32", "gbase64":
-		return decodeFlag.MatchString(args)
-	case "openssl":
-		return strings.Contains(args, " -d")
-	case "xxd":
-		return strings.Contains(args, "-r")
-	case "rev", "uudecode":
-		return true
-	case "tr":
-		return strings.Contains(strings.ToLower(args), "a-z") && strings.Contains(strings.ToLower(args), "n-z")
-	}
-	return false
-}
-
-var decodeFlag = regexp.MustCompile(`(^| )(-d|-D|--decode|-di)( |$)`)
-
-var (
-	fetchers     = set("curl wget iwr invoke-webrequest invoke-restmethod irm aria2c http https xh fetch lynx")
-	readers      = set("cat head tail less more cp mv tar zip gzip base64 xxd openssl grep sed awk sort strings od scp rsync gpg dd jq cut tee curl source .")
-	senders      = set("nc ncat netcat socat scp sftp ftp rsync telnet sendmail mail mutt")
-	lookups      = set("nslookup dig host ping")
-	interpreters = map[string]string{"sh": "c", "bash": "c", "zsh": "c", "dash": "c", "ksh": "c", "fish": "c", "python": "c", "python3": "c", "node": "e", "perl": "e", "ruby": "e", "php": "r", "osascript": "e", "pwsh": "c", "powershell": "c", "iex": "", "invoke-expression": "", "deno": "", "bun": "e"}
-)

@@ -82,11 +82,11 @@ func closing(code string, i int) int {
 }
 
 // remarks finds comments of shell code that announce what nobody should see.
-func (s *scanner) remarks(f *source, u unit, mark byte) {
+func (s *scanner) remarks(f *source, u unit) {
 	var list []remark
 	at := 0
 	for line := range strings.SplitAfterSeq(u.text, "\n") {
-		if i := strings.IndexByte(line, mark); i >= 0 && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {
+		if i := strings.IndexByte(line, '#'); i >= 0 && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {
 			list = append(list, remark{line[i:], at + i})
 		}
 		at += len(line)

@@ -145,7 +145,7 @@ func unitsOf(f *source, body int) []unit {
 	src := []byte(f.text[body:])
 	root := blocks.Parse(text.NewReader(src))
 	d := &divider{f: f, src: src, body: body}
-	d.divide(root, false)
+	d.divide(root)
 	return d.out
 }
 
@@ -158,11 +158,11 @@ type divider struct {
 	out      []unit
 }
 
-func (d *divider) divide(n ast.Node, quoted bool) {
+func (d *divider) divide(n ast.Node) {
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
 		switch c := c.(type) {
 		case *ast.Heading:
-			u := d.unit(c, inProse, quoted)
+			u := d.unit(c, inProse)
 			for len(d.headings) >= c.Level {
 				d.headings = d.headings[:len(d.headings)-1]
 			}
@@ -173,15 +173,15 @@ func (d *divider) divide(n ast.Node, quoted bool) {
 			d.lead = ""
 			d.out = append(d.out, u)
 		case *ast.FencedCodeBlock:
-			u := d.unit(c, inFence, quoted)
+			u := d.unit(c, inFence)
 			u.lang = fenceLanguage(string(c.Language(d.src)), u.text)
 			d.out = append(d.out, u)
 		case *ast.CodeBlock:
-			u := d.unit(c, inFence, quoted)
+			u := d.unit(c, inFence)
 			u.lang = fenceLanguage("", u.text)
 			d.out = append(d.out, u)
 		case *ast.HTMLBlock:
-			u := d.unit(c, inProse, quoted)
+			u := d.unit(c, inProse)
 			if c.HasClosure() {
 				u.starts = append(u.starts, segment{len(u.text), d.body + c.ClosureLine.Start})
 				u.text += string(d.src[c.ClosureLine.Start:c.ClosureLine.Stop])
@@ -190,20 +190,18 @@ func (d *divider) divide(n ast.Node, quoted bool) {
 				u.place = inComment
 			}
 			d.out = append(d.out, u)
-		case *ast.Blockquote:
-			d.divide(c, quoted)
 		case *ast.Paragraph, *ast.TextBlock:
-			u := d.unit(c, inProse, quoted)
+			u := d.unit(c, inProse)
 			d.out = append(d.out, u)
 			d.lead = strings.ToLower(u.text)
 		default:
-			d.divide(c, quoted)
+			d.divide(c)
 		}
 	}
 }
 
-func (d *divider) unit(n ast.Node, at where, quoted bool) unit {
-	u := unit{file: d.f, place: at, mention: quoted}
+func (d *divider) unit(n ast.Node, at where) unit {
+	u := unit{file: d.f, place: at}
 	var b strings.Builder
 	lines := n.Lines()
 	for i := range lines.Len() {
@@ -214,16 +212,17 @@ func (d *divider) unit(n ast.Node, at where, quoted bool) unit {
 	if u.text = b.String(); u.text == "" {
 		u.starts = []segment{{0, d.body}}
 	}
-	u.mention = u.mention || d.f.attacks || d.announced()
+	u.mention = d.f.attacks || d.announced()
 	if at == inFence {
 		u.mention = u.mention || has(d.lead[max(0, len(d.lead)-400):], attackWords) || refused(d.lead) || labelled(u.text)
 	}
 	return u
 }
 
-// announced reports whether a heading above announces an attack, or something to avoid.
+// announced reports whether a heading above announces an attack, or something to avoid. The title
+// does not count: otherwise, a title would hide everything below it.
 func (d *divider) announced() bool {
-	for _, h := range d.headings {
+	for _, h := range d.headings[min(1, len(d.headings)):] {
 		if h != "" && (has(h, attackWords) || has(h, avoidWords)) {
 			return true
 		}
