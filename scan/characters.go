@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -68,7 +69,9 @@ func (s *scanner) characters(f *source) {
 			}
 		case r == 0x1b:
 			flush()
-			s.add(f, table.byID["terminal-escape"], i, &u)
+			if !color.MatchString(f.text[i:min(len(f.text), i+32)]) {
+				s.add(f, table.byID["terminal-escape"], i, &u)
+			}
 		default:
 			flush()
 		}
@@ -76,6 +79,9 @@ func (s *scanner) characters(f *source) {
 	}
 	flush()
 }
+
+// color matches a sequence that sets colors, and does not hide text.
+var color = regexp.MustCompile("^\x1b\\[(?:[0-7]|[349][0-7]|[34]8;5;\\d+|22|39|49|;)*m")
 
 func ascii(text string) bool {
 	for i := range len(text) {

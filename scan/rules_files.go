@@ -50,8 +50,8 @@ var obfuscationRules = []rule{
 		good: []sample{md("\u202Bשלום\u202C"), md("plain")}},
 	{Rule: Rule{"terminal-escape", Characters, Medium, Likely, "Control sequence of a terminal",
 		"A terminal that prints the text can hide or replace what it shows.", "remove the control character"},
-		bad:  []sample{md("a\x1b[8mhidden\x1b[0m")},
-		good: []sample{md("\\x1b[31m")}},
+		bad:  []sample{md("a\x1b[8mhidden\x1b[0m"), md("a\x1b[1A\x1b[2Kb")},
+		good: []sample{md("\\x1b[31m"), sh("RED='\x1b[1;31m'\n")}},
 }
 
 // tags writes ASCII text in tag characters.

@@ -114,9 +114,9 @@ var exfiltrationRules = []rule{
 		good: []sample{py("open('/etc/hosts').read()\n"), py("print('put the key into ~/.ssh/id_rsa')\n")}},
 	{Rule: Rule{"metadata-service", Credentials, High, Likely, "The cloud's metadata service is asked for credentials",
 		"The address gives out the credentials of the machine.", "remove the request"},
-		command: &command{run: "curl wget http nc", args: `169\.254\.169\.254|metadata\.google\.internal`},
+		command: &command{run: "curl wget http nc", args: `(169\.254\.169\.254|metadata\.google\.internal)\S*(security-credentials|token|identity|service-accounts)`},
 		bad:     []sample{sh("curl -s http://169.254.169.254/latest/meta-data/iam/security-credentials/")},
-		good:    []sample{sh("curl -s http://127.0.0.1:8080/meta-data")}},
+		good:    []sample{sh("curl -s http://127.0.0.1:8080/meta-data"), sh("curl -s http://metadata.google.internal/computeMetadata/v1/project/project-id")}},
 }
 
 // keyStores matches files that only their own programs have a reason to read.

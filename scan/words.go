@@ -204,7 +204,7 @@ var installers = set(`rustup.rs get.docker.com ollama.com ollama.ai aka.ms dot.n
 	install.python-poetry.org get.pnpm.io starship.rs nixos.org install.determinate.systems get.helm.sh get.k3s.io tailscale.com brew.sh sdk.cloud.google.com cli.github.com
 	deb.nodesource.com rpm.nodesource.com claude.ai cursor.com opencode.ai get.sdkman.io get.volta.sh fnm.vercel.app sh.rustup.rs sh.uv.run pixi.sh micro.mamba.pm
 	releases.hashicorp.com apt.releases.hashicorp.com dl.google.com pulumi.com get.pulumi.com railway.app supabase.com stripe.com vercel.com netlify.com render.com
-	install.duckdb.org sentry.io cli.cloudflare.com app.getambassador.io entire.io hermit.pub devenv.sh flox.dev just.systems zed.dev`)
+	install.duckdb.org sentry.io cli.cloudflare.com app.getambassador.io entire.io hermit.pub devenv.sh flox.dev just.systems zed.dev npmjs.com`)
 
 // secretFiles are parts of the paths of files with credentials.
 var secretFiles = []struct{ part, name string }{
