@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"metier/internal/testenv"
 	"metier/scan"
 )
 
@@ -48,7 +49,7 @@ func pathological(n int) map[string]string {
 // The work grows with the length of a text, whatever it repeats: otherwise, this would take minutes.
 func TestSkill_TakesLinearTime(t *testing.T) {
 	t.Parallel()
-	for name, text := range pathological(1 << 20) {
+	for name, text := range pathological(testenv.Count(1<<17, 1<<20)) {
 		r, err := scan.Text(t.Context(), name, text)
 		if err != nil || len(r.Findings) > 200 || r.Coverage.Files != 1 {
 			t.Errorf("%s: %d findings, %v", name, len(r.Findings), err)
