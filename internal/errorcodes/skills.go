@@ -9,7 +9,7 @@ var skills = []Code{
 	{"skill_broken", "invalid", "The skill's SKILL.md cannot be used.", "Show the diagnostics with 'metier explain NAME'."},
 	{"skill_invalid", "unavailable", "A skill does not pass validation.", "Fix the problems in the diagnostics."},
 	{"skill_flagged", "", "A scan found signs of an attack in a skill.", "Read the findings, and accept them with a baseline only after a review."},
-	{"baseline_unreadable", "", "The baseline of a scan does not exist or is not valid.", "Write a baseline with 'metier scan PATH --write-baseline FILE'."},
+	{"baseline_unreadable", "", "The baseline of a scan does not exist or is not valid.", "Write a new one with 'metier scan PATH'."},
 	{"baseline_unwritable", "unavailable", "The baseline of a scan could not be written.", "Choose a file in a writable folder."},
 	{"skill_unreadable", "denied,not_found,unavailable", "SKILL.md could not be read.", "Check the file and its permissions."},
 	{"skill_too_large", "limit", "SKILL.md is larger than the limit.", "Move long text into files under references/."},
