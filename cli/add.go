@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"metier/engine"
 	"metier/install"
-	"metier/internal/plural"
+	"metier/scan"
 	"metier/settings"
 )
 
@@ -20,6 +19,12 @@ type installFlags struct {
 	workspace, profile string
 	set                []string
 	global, yes        bool
+	findings           bool
+}
+
+// scanned adds the flag of a command that installs files.
+func (f *installFlags) scanned(c *cobra.Command) {
+	c.Flags().BoolVar(&f.findings, "allow-findings", false, "also install skills in which the scanner finds signs of an attack")
 }
 
 func (f *installFlags) flags(c *cobra.Command) {
@@ -104,6 +109,7 @@ have no effect. Addresses of private hosts are allowed.`,
 			if err != nil {
 				return err
 			}
+			p.AllowFindings = place.findings
 			return a.change(c.Context(), in, p, place.yes)
 		}}
 	place.flags(c)
@@ -111,6 +117,7 @@ have no effect. Addresses of private hosts are allowed.`,
 	fl.StringArrayVar(&r.Skills, "skill", nil, "`name` or folder of a skill in the source (repeatable)")
 	fl.BoolVar(&r.All, "all", false, "install all skills of the source")
 	fl.StringArrayVar(&r.Agents, "agent", nil, "`name` of an agent whose skills folder gets a link to each skill (repeatable)")
+	place.scanned(c)
 	fl.BoolVar(&r.Force, "force", false, "replace skills that come from another source, or were changed")
 	a.completions(c)
 	c.ValidArgsFunction = firstArg(1, folders)
@@ -206,13 +213,14 @@ type changeItem struct {
 	Action install.Action `json:"action"`
 	Entry  *install.Entry `json:"entry,omitempty"` // new
 	Diff   *install.Diff  `json:"diff,omitempty"`  // of an installed skill that is replaced
+	Scan   *scan.Report   `json:"scan,omitempty"`  // of new files
 }
 
 // change shows a plan, asks, and makes it.
 func (a *app) change(ctx context.Context, in *engine.Installation, p *install.Plan, yes bool) error {
 	doc := changeDocument{Folder: in.Dir, Lock: in.LockFile, Skills: []changeItem{}}
 	for _, c := range p.Changes {
-		item := changeItem{Name: c.Name, Action: c.Action}
+		item := changeItem{Name: c.Name, Action: c.Action, Scan: c.Scan}
 		if c.Action != install.Remove {
 			item.Entry = &c.Entry
 		}
@@ -230,6 +238,9 @@ func (a *app) change(ctx context.Context, in *engine.Installation, p *install.Pl
 		a.showChanges(p)
 	}
 	a.showNotes(p)
+	if err := p.Check(); err != nil {
+		return errors.Join(err, p.Discard())
+	}
 	agreed, err := a.agreed(ctx, doc, yes)
 	if err != nil || !agreed {
 		return errors.Join(err, p.Discard())
@@ -256,20 +267,4 @@ func (a *app) agreed(ctx context.Context, doc changeDocument, yes bool) (bool, e
 		return false, &problem{exit: exitUsage, code: "confirmation_needed", err: errors.New("cannot ask for confirmation without a terminal"), hint: "confirm the change with --yes"}
 	}
 	return a.confirms(ctx, fmt.Sprintf("Change %s?", oneLine(doc.Folder)))
-}
-
-// showChanges prints a table of a plan.
-func (a *app) showChanges(p *install.Plan) {
-	t := table{heads: []string{"", "NAME", "FILES", "SIZE", "DESCRIPTION"}, right: []int{2, 3}, width: a.columns()}
-	for _, c := range p.Changes {
-		files, size := "", ""
-		if c.Action != install.Remove {
-			files, size = strconv.Itoa(len(c.Entry.Files)), plural.Thousands(c.Bytes)
-		}
-		t.add(string(c.Action), c.Name, files, size, c.Skill.Description)
-		for _, l := range c.Links {
-			t.add("link", l, "", "", "")
-		}
-	}
-	t.print(a.Out, "")
 }

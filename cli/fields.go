@@ -13,6 +13,7 @@ var flagOf = map[string]string{
 	"AnswerRequest.Scope":            "--scope",
 	"ExportOptions.Unverified":       "--unverified",
 	"Hooks.Verbose":                  "--verbose",
+	"Plan.AllowFindings":             "--allow-findings",
 	"Request.Agents":                 "--agent",
 	"Request.All":                    "--all",
 	"Request.Artifacts":              "--artifact-root",
@@ -53,7 +54,7 @@ var flagOf = map[string]string{
 }
 
 // fieldName matches a field, and the values that follow it as in Request.Tools=default,bash.
-var fieldName = regexp.MustCompile(`\b(?:Access|AnswerRequest|ExportOptions|Hooks|Request|ResumeOptions)(?:\.[A-Z][A-Za-z]*)+(?:=\w+(?:,\w+)*)?`)
+var fieldName = regexp.MustCompile(`\b(?:Access|AnswerRequest|ExportOptions|Hooks|Plan|Request|ResumeOptions)(?:\.[A-Z][A-Za-z]*)+(?:=\w+(?:,\w+)*)?`)
 
 // asFlags replaces the names of fields with those of their flags, and fields that have values with
 // one flag for each value.

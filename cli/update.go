@@ -40,6 +40,7 @@ an update.`,
 			if err != nil {
 				return err
 			}
+			p.AllowFindings = place.findings
 			if check {
 				return errors.Join(a.checkUpdates(in, p), p.Discard())
 			}
@@ -50,6 +51,7 @@ an update.`,
 		}}
 	place.flags(c)
 	fl := c.Flags()
+	place.scanned(c)
 	fl.BoolVar(&force, "force", false, "also replace skills that were changed after they were installed")
 	fl.BoolVar(&check, "check", false, "report which skills have updates, and change nothing")
 	a.completions(c)

@@ -45,6 +45,9 @@ type decided struct {
 // ones when it is opened again.
 func (p *Plan) Apply(ctx context.Context) error {
 	s := p.store
+	if err := p.Check(); err != nil {
+		return errors.Join(err, p.Discard())
+	}
 	next := Lock{Version: lockVersion, Skills: maps.Clone(s.lock.Skills)}
 	d := decided{ID: p.id, Put: map[string]string{}, Gone: []string{}, File: s.o.Lock, At: s.o.Now().UTC()}
 	for _, c := range p.Changes {

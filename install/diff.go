@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -70,6 +71,11 @@ func (p *Plan) Diff(c Change) (Diff, error) {
 
 // isSkillFile reports whether a file of a skill is its SKILL.md.
 func isSkillFile(p string) bool { return strings.EqualFold(p, "SKILL.md") }
+
+// Programs returns the new files of a skill that are meant to run.
+func (c Change) Programs() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.Entry.Files)), func(p string) bool { return !isProgram(p, c) })
+}
 
 // isProgram reports whether a file is meant to run, before the change or after it.
 func isProgram(p string, c Change) bool {

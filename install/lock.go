@@ -36,7 +36,9 @@ type Entry struct {
 	Digest string                `json:"digest,omitempty"` // of the bytes of an archive or a file
 	Tree   string                `json:"tree"`             // over all files
 	Files  map[string]LockedFile `json:"files"`            // by path
-	Agents []string              `json:"agents,omitempty"` // agents whose folders link to the skill
+	// Scanner is the version of the rules by which the files were scanned before they were installed.
+	Scanner string   `json:"scanner,omitempty"`
+	Agents  []string `json:"agents,omitempty"` // agents whose folders link to the skill
 }
 
 // LockedFile is a file of an installed skill.

@@ -24,7 +24,7 @@ func (s *Store) Restore(ctx context.Context, frozen bool, set settings.Settings)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{store: s, id: s.o.ID()}
+	p := &Plan{AllowFindings: true, store: s, id: s.o.ID()} // the lock is what was agreed to
 	var from origins
 	for _, v := range list {
 		switch {

@@ -17,6 +17,7 @@ import (
 	"metier"
 	"metier/internal/atomicfile"
 	"metier/internal/digest"
+	"metier/scan"
 	"metier/settings"
 	"metier/skillmd"
 )
@@ -35,10 +36,11 @@ const (
 
 // Plan is a change of a store that was checked, and was not made yet.
 type Plan struct {
-	Changes []Change // by name
-	Notes   []string // about sources; safe to print
-	store   *Store
-	id      string
+	AllowFindings bool     // install skills that the scanner takes for dangerous
+	Changes       []Change // by name
+	Notes         []string // about sources; safe to print
+	store         *Store
+	id            string
 }
 
 // Change is what a plan does to one skill.
@@ -52,6 +54,7 @@ type Change struct {
 	Bytes    int64        // of all new files
 	Modified bool         // the installed files are not those of the lock
 	Links    []string     // links that are created
+	Scan     *scan.Report // of the new files; nil if they are the same
 }
 
 // Changes reports whether the change changes a file. Otherwise, only the lock may change.
@@ -178,7 +181,34 @@ func (p *Plan) stage(ctx context.Context, f *Found, sk metier.Skill, r Request) 
 	if err := p.store.compare(ctx, &c, r.Agents, r.Force); err != nil || c.Action == Keep {
 		return c, err
 	}
-	return c, p.copy(ctx, b, m, sk.Slug)
+	if err := p.copy(ctx, b, m, sk.Slug); err != nil {
+		return c, err
+	}
+	return c, p.scan(ctx, &c)
+}
+
+// scan searches the staged files of a change for signs of an attack.
+func (p *Plan) scan(ctx context.Context, c *Change) error {
+	staged, err := p.store.work.OpenRoot(filepath.Join(p.id, "new", c.Name))
+	if err != nil {
+		return err
+	}
+	defer staged.Close()
+	r, err := scan.Skill(ctx, staged.FS(), nil)
+	c.Scan, c.Entry.Scanner = &r, r.Rules
+	return err
+}
+
+// Check returns an error if the new files of a skill are dangerous, unless AllowFindings is set.
+func (p *Plan) Check() error {
+	for _, c := range p.Changes {
+		if c.Scan != nil && c.Scan.Verdict == scan.Dangerous && !p.AllowFindings {
+			f := c.Scan.Findings[0]
+			return &metier.Error{Skill: c.Name, Path: f.File, Field: "Plan.AllowFindings", Kind: metier.Denied, Code: "skill_dangerous",
+				Hint: "do not install it; if you have read its files and want them, set Plan.AllowFindings", Err: errors.New(strings.ToLower(f.Title[:1]) + f.Title[1:])}
+		}
+	}
+	return nil
 }
 
 // check reports why a skill is not installed, by the setting install_validation.
@@ -281,6 +311,9 @@ func (s *Store) compare(ctx context.Context, c *Change, agents []string, force b
 	switch {
 	case err == nil && string(m.Tree) == c.Entry.Tree:
 		c.Action = Keep
+		if was.Tree == c.Entry.Tree {
+			c.Entry.Scanner = was.Scanner
+		}
 	case force:
 	case !locked:
 		return metier.Fieldf(metier.Conflict, "Request.Force", "skill_exists", "remove the folder, or set Request.Force to replace it", "%s exists and was not installed by metier", s.path(c.Name))

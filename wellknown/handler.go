@@ -55,7 +55,7 @@ func (s *Site) Handler(o Options) http.Handler {
 			h.Set("Allow", "GET, HEAD")
 			http.Error(w, "use GET or HEAD", http.StatusMethodNotAllowed)
 		case o.Hosts != nil && !slices.Contains(o.Hosts, hostOf(r)):
-			http.Error(w, "this server does not have this name; start it with --name", http.StatusMisdirectedRequest)
+			http.Error(w, "this server does not have this name; its operator can add it", http.StatusMisdirectedRequest)
 		default:
 			mux.ServeHTTP(w, r)
 		}

@@ -11,6 +11,7 @@ var installed = []Code{
 	{"skills_not_chosen", "invalid", "The source contains several skills, and none was chosen.", "Choose some, or all."},
 	{"skill_ambiguous", "invalid", "Two skills of the source have the same name.", "Use the path of the folder of one of them."},
 	{"skill_rejected", "invalid", "The skill would not load, so it is not installed.", "Fix the problem in the message."},
+	{"skill_dangerous", "denied", "The scanner found signs of an attack in the skill's files.", "Do not install it, unless you have read the files and want them."},
 	{"skill_name_invalid", "invalid", "The name of the skill cannot be the name of a folder.", "Change the name in SKILL.md."},
 	{"skill_file_refused", "invalid", "A file of the skill cannot be installed, for example because it is a link that leads out of the skill.", "Remove the file, or replace a link by its target."},
 	{"skill_exists", "conflict", "A file or folder that metier did not install has the name of the skill.", "Remove it, or force the installation."},

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"metier/install"
+	"metier/internal/distinct"
+	"metier/internal/plural"
+	"metier/scan"
+)
+
+// showChanges prints what a plan changes, and what there is to know about each new skill before it is
+// installed.
+func (a *app) showChanges(p *install.Plan) {
+	t := table{heads: []string{"", "NAME", "FILES", "SIZE", "DESCRIPTION"}, right: []int{2, 3}, width: a.columns()}
+	for _, c := range p.Changes {
+		files, size := "", ""
+		if c.Action != install.Remove {
+			files, size = strconv.Itoa(len(c.Entry.Files)), plural.Thousands(c.Bytes)
+		}
+		t.add(string(c.Action), c.Name, files, size, c.Skill.Description)
+		for _, l := range c.Links {
+			t.add("link", l, "", "", "")
+		}
+	}
+	t.print(a.Out, "")
+	for _, c := range p.Changes {
+		if c.Action == install.Add || c.Action == install.Replace {
+			a.preview(c)
+		}
+	}
+}
+
+// preview prints what the files of a new skill ask for, contain, and can do. Nothing is printed about
+// a skill that is only text.
+func (a *app) preview(c install.Change) {
+	t := table{}
+	line := func(name, text string) {
+		if text != "" {
+			t.add(name, text)
+		}
+	}
+	line("allowed-tools", strings.Join(c.Skill.Head.Front.AllowedTools, " "))
+	line("programs", some(c.Programs()))
+	if r := c.Scan; r != nil {
+		var can []string
+		for _, ability := range r.Blast {
+			can = append(can, ability.Name)
+		}
+		line("can", strings.Join(distinct.Of(can), ", "))
+		if n := r.Coverage.Unread.Files; n > 0 {
+			line("not scanned", plural.Of(n, "file"))
+		}
+		for _, f := range r.Findings {
+			if f.Decides() {
+				line(string(r.Verdict), fmt.Sprintf("%s (%s)", f.Title, placeOf(f)))
+			}
+		}
+	}
+	for _, d := range c.Skill.Diagnostics {
+		line(string(d.Severity), d.Detail)
+	}
+	if len(t.rows) > 0 {
+		fmt.Fprintf(a.Out, "\n%s\n", oneLine(c.Name))
+		t.print(a.Out, "  ")
+	}
+}
+
+// placeOf returns where a finding is.
+func placeOf(f scan.Finding) string {
+	if f.Line == 0 {
+		return f.File
+	}
+	return f.File + ":" + strconv.Itoa(f.Line)
+}
+
+// some joins the first items of a list.
+func some(list []string) string {
+	const most = 8
+	if len(list) > most {
+		return strings.Join(list[:most], " ") + fmt.Sprintf(" and %d more", len(list)-most)
+	}
+	return strings.Join(list, " ")
+}
