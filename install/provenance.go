@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"metier/internal/atomicfile"
+	"metier/internal/confine"
 	"metier/internal/namedfile"
 )
 
@@ -93,7 +94,7 @@ func (s *Store) note(d decided) error {
 		if err != nil {
 			return err
 		}
-		if err := atomicfile.PutIn(dir, name+".json", append(raw, '\n'), 0o644); err != nil {
+		if err := atomicfile.In(dir, name+".json", d.ID, append(raw, '\n'), 0o644, false); err != nil {
 			return err
 		}
 	}
@@ -102,5 +103,5 @@ func (s *Store) note(d decided) error {
 			return err
 		}
 	}
-	return nil
+	return confine.Sync(dir) // all at once
 }
