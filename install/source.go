@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"metier"
+	"metier/internal/archive"
 )
 
 // Kind is a kind of place that skills are installed from.
@@ -49,12 +50,10 @@ func (s Source) Local() bool {
 	return (s.Kind == Folder || s.Kind == Archive) && !strings.Contains(s.Location, "://")
 }
 
-// archives are the suffixes of archives.
-var archives = []string{".skill", ".tar", ".tar.gz", ".tgz", ".zip"}
-
 // isArchive reports whether a path or an address is that of an archive.
 func isArchive(name string) bool {
-	return slices.ContainsFunc(archives, func(s string) bool { return strings.HasSuffix(strings.ToLower(name), s) })
+	_, ok := archive.FormatOf(name)
+	return ok
 }
 
 // forms is what Parse accepts, for messages.

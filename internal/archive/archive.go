@@ -23,6 +23,7 @@ package archive
 import (
 	"bytes"
 	"io"
+	"strings"
 )
 
 // Format is a format of archives.
@@ -37,6 +38,22 @@ const (
 
 // Formats returns all formats.
 func Formats() []Format { return []Format{Zip, TarGz, Tar} }
+
+// suffixes are the ends of the names of archives.
+var suffixes = []struct {
+	suffix string
+	format Format
+}{{".zip", Zip}, {".skill", Zip}, {".tar.gz", TarGz}, {".tgz", TarGz}, {".tar", Tar}}
+
+// FormatOf returns the format of an archive with this name.
+func FormatOf(name string) (Format, bool) {
+	for _, s := range suffixes {
+		if strings.HasSuffix(strings.ToLower(name), s.suffix) {
+			return s.format, true
+		}
+	}
+	return "", false
+}
 
 // SniffLen is the number of bytes that [Sniff] needs.
 const SniffLen = blockSize

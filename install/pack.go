@@ -1,0 +1,71 @@
+package install
+
+import (
+	"context"
+	"io"
+	"path"
+	"path/filepath"
+
+	"metier"
+	"metier/internal/archive"
+	"metier/internal/digest"
+	"metier/settings"
+	"metier/source/local"
+)
+
+// Packed is an archive of a skill.
+type Packed struct {
+	Name   string `json:"name"`
+	Folder string `json:"folder"` // in the archive
+	Files  int    `json:"files"`
+	Digest string `json:"digest"` // of the bytes of the archive
+	Tree   string `json:"tree"`   // over the files
+}
+
+// Pack writes an archive of the skill in a folder. The name of file decides the format: zip, also for
+// .skill, tar, or tar.gz. The archive contains one folder with the skill's name, and the same files
+// always give the same bytes. A skill that would not load, or with a file that cannot be packed, is an
+// error.
+func Pack(ctx context.Context, dir, file string, w io.Writer, set settings.Settings) (Packed, error) {
+	format, ok := archive.FormatOf(file)
+	if !ok {
+		return Packed{}, metier.Errorf(metier.Invalid, "archive_name_unknown", "use .zip, .skill, .tar, or .tar.gz", "%q does not end like an archive", filepath.Base(file))
+	}
+	found, err := Find(ctx, &Fetched{Source: Source{Kind: Folder, Location: dir}, Dir: dir}, set)
+	if err != nil {
+		return Packed{}, err
+	}
+	skills, err := found.Choose(nil, false)
+	if err != nil {
+		return Packed{}, err
+	}
+	sk := skills[0]
+	if err := (Request{validation: set.Install.Validation}).check(sk); err != nil {
+		return Packed{}, about(sk, err)
+	}
+	src, err := local.New(filepath.Join(dir, filepath.FromSlash(sk.ID.Path)), &local.Options{})
+	if err != nil {
+		return Packed{}, err
+	}
+	b, err := src.Open(ctx, ".")
+	if err != nil {
+		return Packed{}, err
+	}
+	defer b.Close()
+	m, err := b.Manifest(ctx)
+	if err == nil {
+		err = complete(m)
+	}
+	if err != nil {
+		return Packed{}, about(sk, err)
+	}
+	files := make([]archive.File, 0, len(m.Files))
+	for _, f := range m.Files {
+		files = append(files, archive.File{Path: path.Join(sk.Slug, f.Path), Size: f.Size, Executable: f.Exec, Open: func() (io.ReadCloser, error) { return b.Open(ctx, f.Path) }})
+	}
+	h := digest.New()
+	if err := archive.Write(ctx, io.MultiWriter(w, h), format, files); err != nil {
+		return Packed{}, about(sk, err)
+	}
+	return Packed{Name: sk.Name, Folder: sk.Slug, Files: len(files), Digest: h.Sum(), Tree: string(m.Tree)}, nil
+}
