@@ -48,7 +48,15 @@ func (s *Server) consented(ctx context.Context, c *client, req *mcp.CallToolRequ
 		case !is:
 			return o, err
 		case answered != nil && answered.Binds == need.Question.Binds:
+			first, err := s.answers.take(answered, s.opts.Now())
+			if err != nil {
+				return o, err
+			}
 			answered = nil
+			if !first { // it is another call
+				call.ID = s.opts.NewID()
+				continue
+			}
 			allow, scope := answerOf(req.Params.InputResponses["approval"], need.Question)
 			if err := c.session.Answer(ctx, call.ID, policy.Answer{Question: need.Question.ID, Allow: allow, Scope: scope, By: principal(req), Surface: "mcp"}); err != nil {
 				return o, err

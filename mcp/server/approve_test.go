@@ -243,6 +243,37 @@ func TestAnswersCannotBeForgedOrMoved(t *testing.T) {
 	}
 }
 
+// An anonymous request has a session of its own, which does not know that its answer was used. The
+// same answer counts once all the same, and the user is asked again.
+func TestAnswer_OfAnonymousRequestCountsOnce(t *testing.T) {
+	t.Parallel()
+	w := start(t, library, asking)
+	o := &mcp.ClientOptions{MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true}, ElicitationHandler: (&person{}).options().ElicitationHandler}
+	c := w.over(w.http(server.Access{}), "", newest, o)
+	load := func(state string) *mcp.CallToolResult {
+		p := &mcp.CallToolParams{Name: "load_skill", Arguments: map[string]any{"name": "guide"}, RequestState: state}
+		if state != "" {
+			p.InputResponses = mcp.InputResponseMap{"approval": &mcp.ElicitResult{Action: "accept", Content: map[string]any{"answer": "allow once"}}}
+		}
+		r, err := c.CallTool(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	state := load("").RequestState
+	if r := load(state); r.IsError || !strings.Contains(said(r), "way.md") {
+		t.Fatalf("the answer was not taken: %s", said(r))
+	}
+	again := load(state)
+	if again.InputRequests == nil || len(again.Content) != 0 || again.RequestState == state {
+		t.Errorf("the answer was taken again: %s", said(again))
+	}
+	if r := load(again.RequestState); r.IsError || !strings.Contains(said(r), "way.md") {
+		t.Errorf("the next answer was not taken: %s", said(r))
+	}
+}
+
 // A client that never answers cannot make the server keep any number of calls, or one for ever.
 func TestQuestionsThatNobodyAnswers(t *testing.T) {
 	t.Parallel()

@@ -158,6 +158,7 @@ type Server struct {
 	requests                     requests
 	content, programs, listeners room
 	questions                    room // forms that clients before 2026-07-28 show
+	answers                      answers
 }
 
 // New creates a server. It lists and hashes the skills once.
