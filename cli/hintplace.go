@@ -50,7 +50,10 @@ func flagWords(f *pflag.Flag) string {
 	return flagged("--"+f.Name, values)
 }
 
-// noteCurrent makes every command note that it is the current one.
+// noteCurrent makes every command note that it is the current one, and clean up after killed ones.
 func (a *app) noteCurrent(root *cobra.Command) {
-	root.PersistentPreRun = func(c *cobra.Command, _ []string) { a.current.Store(c) }
+	root.PersistentPreRun = func(c *cobra.Command, _ []string) {
+		a.current.Store(c)
+		a.engine().Sweep(c.Context())
+	}
 }

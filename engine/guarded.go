@@ -96,6 +96,21 @@ func (e *Engine) sweep(ctx context.Context, workspace string) error {
 	return err
 }
 
+// Sweep moves aside what programs created while their metier process was killed or stopped, and
+// reports what cannot be checked. A command that works in a workspace fails then; see Enter.
+func (e *Engine) Sweep(ctx context.Context) {
+	if e.o.ReadOnly {
+		return
+	}
+	here, err := e.WorkspaceDir("")
+	if err != nil {
+		here = "" // there may be entries about other folders
+	}
+	if err := e.sweep(ctx, here); err != nil && ctx.Err() == nil {
+		e.o.Notify(Notice{CodeMoved, Warning, termtext.Line(err.Error())})
+	}
+}
+
 // Claim announces that this command creates a path.
 func (e *Engine) Claim(ctx context.Context, path string) error {
 	moved, err := e.journal().Claim(ctx, path)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -334,5 +335,43 @@ func shell(t *testing.T, name string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+}
+
+// Whatever command follows a killed one moves aside what a program created meanwhile, also in another
+// folder.
+func TestAnyCommand_CleansUpAfterKill(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"runs", "list"}, {"runs", "show", "latest"}, {"audit", "verify", "latest"}, {"mcp", "ls"}, {"sandbox", "probe"}, {"validate", "skills/job"}, {"version"}} {
+		for _, elsewhere := range []bool{false, true} {
+			p := newProject(t)
+			real, err := filepath.EvalSymlinks(p.dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			entry, err := json.Marshal(map[string]any{"workspace": real, "items": []map[string]string{{"path": ".mcp.json"}}, "repositories": []string{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			guards := filepath.Join(p.home, ".local/state/metier/guards")
+			if err := os.MkdirAll(guards, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(guards, "job-1.json"), append(entry, '\n'), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p.write(".mcp.json", "{}")
+			c := p.command(0, args...)
+			if elsewhere {
+				c.Dir = p.home
+			}
+			out, _ := c.CombinedOutput() // some find no run
+			if _, err := os.Stat(filepath.Join(p.dir, ".mcp.json")); !os.IsNotExist(err) {
+				t.Errorf("metier %v, elsewhere %t: the file is still there: %v\n%s", args, elsewhere, err, out)
+			}
+			if want := ".mcp.json.quarantined"; strings.Count(string(out), want) != 1 {
+				t.Errorf("metier %v, elsewhere %t: %s does not report %s once", args, elsewhere, out, want)
+			}
+		}
 	}
 }
