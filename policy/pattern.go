@@ -214,10 +214,13 @@ func globLength(pattern string) int {
 	return len(pattern)
 }
 
+// servedAs are the tools with which a model does what the clients of an MCP server do by other requests.
+var servedAs = map[string]string{"mcp_prompt": "load_skill", "mcp_resource": "read_skill_resource"}
+
 // touches reports whether a pattern may match any part of a request, for rules
 // that restrict. Parts that cannot be determined count as matched.
 func (p Pattern) touches(r Request) bool {
-	if !p.names(r.Tool) {
+	if !p.names(r.Tool) && !p.names(servedAs[r.Tool]) {
 		return false
 	}
 	if p.any() {

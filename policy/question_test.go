@@ -162,3 +162,20 @@ func TestRuleQuestion_AnyPathIsAnArgument(t *testing.T) {
 		}
 	}
 }
+
+// Rules that restrict the tools for skills also restrict the prompts and resources of clients.
+func TestRules_CoverPromptsAndResources(t *testing.T) {
+	t.Parallel()
+	for tool, names := range map[string][2]string{"mcp_prompt": {"load_skill", "read_skill_resource"}, "mcp_resource": {"read_skill_resource", "load_skill"}} {
+		for i, pattern := range names {
+			for effect, code := range map[policy.RuleEffect]string{policy.RuleDeny: policy.CodeRuleDenied, policy.RuleAsk: policy.CodeRuleAsk} {
+				g := open()
+				g.Tools = []string{tool}
+				rule(effect, pattern)(&g)
+				if got := policy.Decide(&g, call(as(tool, policy.Read), by(policy.ByUser))).Code == code; got != (i == 0) {
+					t.Errorf("%s, %s: %s: %t", tool, effect, pattern, got)
+				}
+			}
+		}
+	}
+}
