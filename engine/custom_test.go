@@ -2,6 +2,9 @@ package engine_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -61,6 +64,43 @@ func TestResume_RefusesCustomToolsThatCannotBeGranted(t *testing.T) {
 	}
 	if err := r.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// Resume moves aside what a program created while its run was killed, before skills are read.
+func TestResume_CleansUpAfterKill(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		testenv.Skip(t, "programs run in a sandbox on Linux only")
+	}
+	home, ws, records := t.TempDir(), t.TempDir(), t.TempDir()
+	e := engine.New(config.NewEnv([]string{"HOME=" + home}, ws), engine.Options{Notify: func(engine.Notice) {}})
+	c := engine.Custom{Model: replay("turns: [{say: Done.}]")}
+	r := finished(t, e, engine.Request{Prompt: "Look.", Artifacts: records, Batch: true, Custom: c})
+	at, _ := r.Records()
+	entry, err := json.Marshal(map[string]any{"workspace": at, "items": []map[string]string{{"path": ".agents"}}, "repositories": []string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guards := filepath.Join(home, ".local/state/metier/guards")
+	if err := os.MkdirAll(guards, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(guards, "job-1.json"), append(entry, '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(ws, ".agents/skills/evil"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r, err = e.Resume(t.Context(), records, r.ID(), engine.ResumeOptions{Custom: c}, engine.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(ws, ".agents")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder is still there: %v", err)
 	}
 }
 

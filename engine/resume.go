@@ -88,7 +88,7 @@ func (e *Engine) Resume(ctx context.Context, root, id string, o ResumeOptions, h
 	if l.Model == modelNone {
 		return nil, metier.Errorf(metier.Invalid, "run_no_agent", "run the command again; 'metier runs list' shows the runs of agents", "%s is the record of metier exec or metier mcp, not of an agent: there is nothing to continue", folder.ID())
 	}
-	if err := l.ofParent(folder); err != nil {
+	if err := errors.Join(l.ofParent(folder), e.sweep(ctx, l.Workspace)); err != nil {
 		return nil, err
 	}
 	l.Artifacts = filepath.Dir(folder.Dir()) // where it is now
