@@ -20,6 +20,10 @@ import (
 // LockFile is the name of a project's lock of installed skills.
 const LockFile = "metier.lock"
 
+// keepUp is the folder of a project or a home that contains the skills folder of the setting
+// install_root=keep_up.
+const keepUp = ".keep-up"
+
 // SkillsLockFile is the name of the lock that the npm package skills keeps in a project.
 const SkillsLockFile = "skills-lock.json"
 
@@ -47,7 +51,6 @@ func (e *Engine) Install(ctx context.Context, q Request, global bool) (*Installa
 		if base = e.Env.Home(); base == "" {
 			return nil, metier.Errorf(metier.Invalid, "no_home", "set HOME to an absolute path", "there is no home folder")
 		}
-		in.LockFile = filepath.Join(base, "."+agentdirs.Shared, LockFile)
 		in.other = filepath.Join(base, "."+agentdirs.Shared, ".skill-lock.json")
 		if dir := e.Env.Get("XDG_STATE_HOME"); dir != "" {
 			in.other = filepath.Join(dir, "skills", ".skill-lock.json")
@@ -58,7 +61,12 @@ func (e *Engine) Install(ctx context.Context, q Request, global bool) (*Installa
 	}
 	in.Dir = filepath.Join(base, "."+agentdirs.Shared, "skills")
 	if in.Settings.Install.Root == settings.InstallRootKeepUp {
-		in.Dir = filepath.Join(base, ".keep-up", "skills")
+		in.Dir = filepath.Join(base, keepUp, "skills")
+	}
+	if global {
+		in.LockFile = filepath.Join(filepath.Dir(in.Dir), LockFile)
+	} else if real := confine.RealPathOfExisting(in.Dir); !confine.Within(base, real) {
+		return nil, metier.Errorf(metier.Denied, "install_root_outside", "remove the link", "%s leads out of the project, to %s: a project must not choose where skills are installed", in.Dir, real)
 	}
 	for _, path := range []string{in.Dir, in.LockFile, in.other} {
 		if err := e.Claim(ctx, path); err != nil {
@@ -152,19 +160,21 @@ func (in *Installation) allowed(s install.Source) error {
 
 // origins gives skills that were installed from other machines the tier third_party, in whatever
 // mount they are found.
-func (e *Engine) origins(mounts []metier.Mount) {
-	var foreign map[string]bool // by the real path of the folder
-	read := map[string]bool{}
-	for _, m := range mounts {
-		if m.Root == "" || read[m.Root] {
-			continue
-		}
-		read[m.Root] = true
-		for _, lock := range locksOf(m.Root) {
-			foreign = e.foreign(m.Root, lock, foreign)
+func (e *Engine) origins(mounts []metier.Mount, workspace string) {
+	stores := append(storesIn(workspace, false), storesIn(e.Env.Home(), true)...)
+	for _, m := range mounts { // those of folders above the workspace
+		if shared, ok := strings.CutSuffix(m.Root, string(filepath.Separator)+"skills"); ok {
+			stores = append(stores, storesIn(filepath.Dir(shared), false)...)
 		}
 	}
-	if foreign == nil {
+	foreign, read := map[string]bool{}, map[string]bool{} // by the real path of the folder; by lock and folder
+	for _, s := range stores {
+		if key := s.lock + "\n" + s.dir; !read[key] {
+			read[key] = true
+			e.foreign(s, foreign)
+		}
+	}
+	if len(foreign) == 0 {
 		return
 	}
 	for i := range mounts {
@@ -178,28 +188,35 @@ func (e *Engine) origins(mounts []metier.Mount) {
 	}
 }
 
-// locksOf returns the files that may be the lock of a skills folder.
-func locksOf(root string) []string {
-	shared, ok := strings.CutSuffix(root, string(filepath.Separator)+"skills")
-	if !ok || filepath.Base(shared) != "."+agentdirs.Shared {
+// lockedFolder is a skills folder in which skills are installed, and its lock.
+type lockedFolder struct{ dir, lock string }
+
+// storesIn returns the skills folders of a project or a home.
+func storesIn(base string, home bool) (out []lockedFolder) {
+	if base == "" {
 		return nil
 	}
-	return []string{filepath.Join(filepath.Dir(shared), LockFile), filepath.Join(shared, LockFile)}
+	for _, shared := range []string{"." + agentdirs.Shared, keepUp} {
+		shared = filepath.Join(base, shared)
+		at := base
+		if home {
+			at = shared
+		}
+		out = append(out, lockedFolder{filepath.Join(shared, "skills"), filepath.Join(at, LockFile)})
+	}
+	return out
 }
 
 // foreign adds the folders of the skills of a lock that came from another machine, or the whole
 // root if the lock cannot be read.
-func (e *Engine) foreign(root, file string, into map[string]bool) map[string]bool {
-	lock, err := install.ReadLock(file)
+func (e *Engine) foreign(s lockedFolder, into map[string]bool) {
+	lock, err := install.ReadLock(s.lock)
 	if err == nil && len(lock.Skills) == 0 {
-		return into
+		return
 	}
-	if into == nil {
-		into = map[string]bool{}
-	}
-	real := confine.RealPathOfExisting(root)
+	real := confine.RealPathOfExisting(s.dir)
 	if err != nil {
-		e.Notify(Notice{Severity: Warning, Text: "all skills of " + termtext.Line(root) + " have the tier third_party: " + termtext.Line(err.Error())})
+		e.Notify(Notice{Severity: Warning, Text: "all skills of " + termtext.Line(s.dir) + " have the tier third_party: " + termtext.Line(err.Error())})
 		into[real] = true
 	}
 	for name, entry := range lock.Skills {
@@ -207,7 +224,6 @@ func (e *Engine) foreign(root, file string, into map[string]bool) map[string]boo
 			into[filepath.Join(real, name)] = true
 		}
 	}
-	return into
 }
 
 // Provenance returns where a skill was installed from, or nil if no installer noted it.

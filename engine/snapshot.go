@@ -20,7 +20,7 @@ func (e *Engine) Snapshot(ctx context.Context, roots []skillroots.Root, s settin
 		return nil, err
 	}
 	e.State().Decisions(s.Discover, workspace).Apply(mounts)
-	e.origins(mounts)
+	e.origins(mounts, workspace)
 	return build(ctx, append(mounts, more...), s)
 }
 

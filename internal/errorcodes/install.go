@@ -8,6 +8,7 @@ var installed = []Code{
 	{"source_insecure", "denied", "The address is not encrypted, and is not on this machine.", "Use https or ssh."},
 	{"source_without_skills", "not_found", "The source contains no skill.", "Specify a folder that contains a SKILL.md, or contains folders that do."},
 	{"install_not_allowed", "denied", "The install setting does not allow this kind of source.", "Use another profile, or change the setting."},
+	{"install_root_outside", "denied", "The skills folder of the project is a link that leads out of the project.", "Remove the link."},
 	{"skills_not_chosen", "invalid", "The source contains several skills, and none was chosen.", "Choose some, or all."},
 	{"skill_ambiguous", "invalid", "Two skills of the source have the same name.", "Use the path of the folder of one of them."},
 	{"skill_rejected", "invalid", "The skill would not load, so it is not installed.", "Fix the problem in the message."},
