@@ -85,15 +85,21 @@ func (a *app) addCommand() *cobra.Command {
 metier.lock where they came from and what their files are. It shows what it would
 install, and asks first. Nothing of a skill runs.
 
-SOURCE is a folder, such as ./my-skill, or a repository: OWNER/REPO on GitHub, or an
-address with https, ssh, or file. Add @REF for a branch, a tag, or a full commit, and
-#FOLDER for a folder of the repository. metier.lock has the commit that was installed.
-If the source contains several skills, choose some with --skill, or all with --all.
+SOURCE is one of these:
+  a folder, such as ./my-skill
+  an archive, such as ./my-skill.zip or https://example.com/my-skill.zip
+  a SKILL.md, such as https://example.com/my-skill/SKILL.md
+  a site with an index of skills, such as https://example.com
+  a repository: OWNER/REPO on GitHub, or an address with https, ssh, or file.
+  Add @REF for a branch, a tag, or a full commit, and #FOLDER for a folder of it.
+
+metier.lock has the commit, or the digest of what was downloaded. If the source
+contains several skills, choose some with --skill, or all with --all.
 
 Repositories are fetched with git, and with the credentials, proxies, and ssh settings
 of your own git configuration. Hooks, filters, submodules, and links of a repository
 have no effect. Addresses of private hosts are allowed.`,
-		Example: "  metier add ./my-skill\n  metier add ~/skills --skill pdf --skill docx\n  metier add acme/skills@v1.2#skills/pdf\n  metier add git@git.example.com:team/skills.git --all --global",
+		Example: "  metier add ./my-skill\n  metier add ~/skills --skill pdf --skill docx\n  metier add ./pdf.zip\n  metier add https://example.com --skill pdf\n  metier add acme/skills@v1.2#skills/pdf\n  metier add git@git.example.com:team/skills.git --all --global",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			in, err := a.installation(c.Context(), place)
