@@ -91,7 +91,7 @@ SOURCE is one of these:
   a SKILL.md, such as https://example.com/my-skill/SKILL.md
   a site with an index of skills, such as https://example.com
   a repository: OWNER/REPO on GitHub, or an address with https, ssh, or file.
-  Add @REF for a branch, a tag, or a full commit, and #FOLDER for a folder of it.
+  Add @REF for a branch, a tag, or a full commit, and #FOLDER for a folder.
 
 metier.lock has the commit, or the digest of what was downloaded. If the source
 contains several skills, choose some with --skill, or all with --all.
