@@ -84,7 +84,7 @@ func TestDiscovery_OpencodeLoads(t *testing.T) {
 	t.Errorf("the skill is not listed: %s", cut(out, shown))
 }
 
-// metier itself installs from its own index, in a network with nothing but loopback.
+// There is nothing but loopback, so metier needs no other address than that of the index.
 func TestDiscovery_MetierInstalls(t *testing.T) {
 	t.Parallel()
 	alone(t)
