@@ -20,8 +20,8 @@ import (
 	"metier/internal/distinct"
 	"metier/internal/plural"
 	"metier/policy"
-	"metier/settings"
 	"metier/skillmd"
+	"metier/skillroots"
 )
 
 // skillRow is one skill in `list --json`. `show` and `explain` have these fields and more.
@@ -119,7 +119,7 @@ truncated to fit the width. Piped output is not truncated.`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(f.agents) > 0 {
-				place.set = append(place.set, "roots="+string(settings.RootProject)+","+string(settings.RootHome), "root_families="+strings.Join(f.agents, ","))
+				place.set = append(place.set, skillroots.OnlyFamilies(f.agents...)...)
 			}
 			sh, err := a.openIndex(c.Context(), place)
 			if err != nil {

@@ -46,6 +46,9 @@ func Decide(g *Grants, r Request) Decision {
 			continue
 		}
 		a, ok := g.Answers[q.Binds]
+		if !ok && n.was != "" {
+			a, ok = g.Answers[n.was]
+		}
 		switch {
 		case !ok:
 			return Decision{Outcome: Ask, Code: q.Code, Rule: "approval", Reason: n.text, Risk: risk, Question: q}

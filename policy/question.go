@@ -24,6 +24,7 @@ type need struct {
 	kind   string
 	binds  []string
 	scopes []string
+	was    string  // what earlier versions bound an answer to; "": the same
 	given  bool    // the operator approved it in advance
 	skill  Subject // whose files the answer covers
 }
@@ -105,7 +106,7 @@ func ruleNeed(g *Grants, r Request) *need {
 	}
 	n := &need{code: CodeRuleAsk, kind: "rule", text: fmt.Sprintf("%s? rule %s", described(r), rules[0]),
 		facts: append(callWords(r), each("rule", rules)...), scopes: []string{ScopeOnce, ScopeSession}}
-	n.binds = append(append(callBinds(r), fmt.Sprint(len(rules))), rules...)
+	n.binds, n.was = append(append(callBinds(r), fmt.Sprint(len(rules))), rules...), boundBefore(r)
 	if what := g.destruction(r); len(what) > 0 {
 		n.text += fmt.Sprintf(". It may destroy data (%s)", strings.Join(what, "; "))
 		n.facts, n.binds = append(n.facts, each("destructive", what)...), append(n.binds, what...)
@@ -148,7 +149,7 @@ func destructiveNeed(g *Grants, r Request) *need {
 		return nil
 	}
 	return &need{code: CodeDestructive, kind: "destructive", text: fmt.Sprintf("%s? It may destroy data (%s)", described(r), strings.Join(what, "; ")),
-		facts: append(callWords(r), each("destructive", what)...), binds: append(callBinds(r), what...), scopes: []string{ScopeOnce, ScopeSession}}
+		facts: append(callWords(r), each("destructive", what)...), binds: append(callBinds(r), what...), was: boundBefore(r), scopes: []string{ScopeOnce, ScopeSession}}
 }
 
 // scriptNeed asks for a script by tier, by setting, or because an ask rule
@@ -211,6 +212,16 @@ func callBinds(r Request) []string {
 	}
 	paths := r.paths()
 	return append(append(b, fmt.Sprint(len(paths))), paths...)
+}
+
+// boundBefore is what earlier versions bound an answer about one call to. Only their records have such
+// an answer, and a run that they recorded goes on.
+func boundBefore(r Request) string {
+	b := []string{r.Tool, r.Args, r.Level, r.Network}
+	if r.Within != "" {
+		b = append(b, r.Within)
+	}
+	return bind("call", b...)
 }
 
 // paths returns the paths of a call, links resolved, in order.
