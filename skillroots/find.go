@@ -298,3 +298,9 @@ func (r Root) IncludedBy(s settings.Discover) string {
 	}
 	return ""
 }
+
+// OnlyFamilies returns the settings, as NAME=VALUE, that search the folders of
+// these agents and nothing else.
+func OnlyFamilies(agents ...string) []string {
+	return []string{"roots=" + string(settings.RootProject) + "," + string(settings.RootHome), "root_families=" + strings.Join(agents, ",")}
+}

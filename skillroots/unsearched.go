@@ -70,12 +70,6 @@ func countSkills(ctx context.Context, s settings.Settings, roots []Root, seen ma
 // agents to those that are searched.
 func IncludeFamilies(agents ...string) string { return "root_families=+" + strings.Join(agents, ",") }
 
-// OnlyFamilies returns the settings, as NAME=VALUE, that search the folders of
-// these agents and nothing else.
-func OnlyFamilies(agents ...string) []string {
-	return []string{"roots=" + string(settings.RootProject) + "," + string(settings.RootHome), "root_families=" + strings.Join(agents, ",")}
-}
-
 // AgentFolder returns the folder of an agent that a path is in, and the agent.
 func (f Finder) AgentFolder(path string, s settings.Discover, workspace string) (r Root, of agentdirs.Agent, ok bool) {
 	for _, r := range f.AgentFolders(everywhere(s), workspace) {
