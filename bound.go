@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -56,6 +57,40 @@ func (n *Snapshot) bound(list registry.List) *Snapshot {
 	})
 	out.name()
 	return out
+}
+
+// Asked returns the snapshot for the session of a subagent of s. The skills that ask rules cover have
+// the files that s knows, which are those that its questions are about.
+func (n *Snapshot) Asked(ctx context.Context, s *Session) (*Snapshot, error) {
+	s.mu.Lock()
+	refs := maps.Clone(s.state.Indexes)
+	if s.fresh {
+		refs = nil // what was recorded before counts no longer
+	}
+	s.mu.Unlock()
+	known := map[int]Skill{}
+	for i, sk := range n.skills {
+		if _, recorded := refs[sk.ID.String()]; !recorded || !s.bound(sk) {
+			continue
+		}
+		full, err := s.index(ctx, nil, sk)
+		if err != nil {
+			return nil, err
+		}
+		known[i] = full
+	}
+	if len(known) == 0 {
+		return n, nil
+	}
+	n.mu.Lock()
+	out := &Snapshot{mounts: n.mounts, skills: n.All(), key: n.key, diags: n.Diagnostics(), read: n.read,
+		won: n.won, others: n.others, indexed: maps.Clone(n.indexed), folders: map[View]map[string]int{}}
+	n.mu.Unlock()
+	for i, sk := range known {
+		out.skills[i] = sk
+	}
+	out.name()
+	return out, nil
 }
 
 // recorded is the skill as a list has it. What people and this machine decide

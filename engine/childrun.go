@@ -23,6 +23,10 @@ func (c *children) prepare(ctx context.Context, ch subagent.Child) (*Run, error)
 	if err != nil {
 		return nil, err
 	}
+	snapshot, err := parent.session.Snapshot().Asked(ctx, parent.session)
+	if err != nil {
+		return nil, err
+	}
 	subs := *l.Subagents
 	subs.At++
 	l.Subagents, l.MCP, l.resumed, l.browserRenewed = &subs, nil, false, false
@@ -30,7 +34,7 @@ func (c *children) prepare(ctx context.Context, ch subagent.Child) (*Run, error)
 	l.Skills, l.Scripts = ch.Manifest.Skills, slices.Clone(p.Scripts) // only these run, so approvals of others allow nothing
 	l.Prompt, l.PromptRole, l.Phase, l.Later, l.Park = ch.Task, policy.Context, "", nil, true
 	l.Spec = agent.Spec{Mode: parent.launch.Spec.Mode, MaxTurns: p.MaxTurns, MaxTokens: tokens, Output: ch.Output, Price: parent.launch.Spec.Price}
-	k := &Run{e: parent.e, op: parent.op, settings: parent.settings, origins: parent.origins, snapshot: parent.session.Snapshot(), model: parent.model, custom: Custom{Mounts: parent.custom.Mounts, Sandbox: parent.custom.Sandbox}, view: parent.view, family: parent.family,
+	k := &Run{e: parent.e, op: parent.op, settings: parent.settings, origins: parent.origins, snapshot: snapshot, model: parent.model, custom: Custom{Mounts: parent.custom.Mounts, Sandbox: parent.custom.Sandbox}, view: parent.view, family: parent.family,
 		protected: parent.protected, links: parent.links, workspace: parent.workspace, host: parent.host, anyLevel: parent.anyLevel, sandbox: parent.sandbox, limits: parent.limits, hooks: parent.hooks, secrets: parent.secrets, issued: parent.issued, trusted: parent.trusted}
 	k.notices = &notices{to: parent.notices.deliver}
 	k.hooks.Notify = k.notices.add
