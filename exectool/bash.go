@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"path"
 	"slices"
 	"strings"
 	"unicode"
@@ -182,6 +183,9 @@ func (t bashTool) trees(ctx context.Context, x *metier.ToolContext, command stri
 			err = x.Approved(full)
 		}
 		if err == nil {
+			full, err = visible(ctx, x, full)
+		}
+		if err == nil {
 			tree, err = t.stage(ctx, s, full, total)
 		}
 		if err == nil && i >= active {
@@ -197,6 +201,29 @@ func (t bashTool) trees(ctx context.Context, x *metier.ToolContext, command stri
 		trees = append(trees, tree)
 	}
 	return trees, nil
+}
+
+// visible omits from a skill the files of skills in its folder that rules keep from the model.
+func visible(ctx context.Context, x *metier.ToolContext, sk metier.Skill) (metier.Skill, error) {
+	s, below := x.Session(), strings.TrimSuffix(path.Join(sk.ID.Path, "x"), "x")
+	if !slices.ContainsFunc(s.Snapshot().All(), func(o metier.Skill) bool {
+		return o.ID.Source == sk.ID.Source && o.ID != sk.ID && strings.HasPrefix(o.ID.Path, below)
+	}) {
+		return sk, nil
+	}
+	var files []metier.Resource
+	for _, f := range sk.Resources {
+		in, told, err := s.Entry(ctx, sk.ID.String(), f.Path)
+		switch {
+		case err != nil:
+			return sk, err
+		case in.ID != sk.ID && (!told || x.Approved(in) != nil):
+			continue
+		}
+		files = append(files, f)
+	}
+	sk.Resources = files
+	return sk, nil
 }
 
 // mentions reports whether a command contains a folder's path, rather than a longer name that

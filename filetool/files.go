@@ -90,6 +90,9 @@ func (f files) target(s *metier.Session, p string, write bool) (Target, error) {
 	rules := f.w.rules(snap, f.o.Guard)
 	if f.seen.hold(snap, f.o.View, abs) {
 		if sk, rel, ok := f.o.View.Locate(snap, abs); ok {
+			if in, file, is := within(snap, sk, rel); is {
+				sk, rel = in, file
+			}
 			return f.skillTarget(sk, rel, abs), nil
 		}
 	}

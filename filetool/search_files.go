@@ -215,7 +215,8 @@ func (t searchFiles) skill(ctx context.Context, x *metier.ToolContext, tg Target
 		case i >= searchSkill:
 			h.cut = fmt.Sprintf("stopped after %d files", searchSkill)
 			return nil
-		case inner(snap, *tg.Skill, rel):
+		}
+		if _, _, other := within(snap, *tg.Skill, rel); other {
 			h.inner++
 			continue
 		}
@@ -241,13 +242,13 @@ func (t searchFiles) skill(ctx context.Context, x *metier.ToolContext, tg Target
 	return nil
 }
 
-// inner reports whether a file of a skill is also in another skill's folder, deeper down.
-func inner(snap *metier.Snapshot, sk metier.Skill, rel string) bool {
+// within finds the skill, deeper down, in whose folder a file of a skill is, and the file's path there.
+func within(snap *metier.Snapshot, sk metier.Skill, rel string) (other metier.Skill, file string, ok bool) {
 	if sk.Dir() == "" {
-		return false
+		return other, "", false
 	}
-	other, _, ok := locate(snap, Target{Host: filepath.Join(sk.Dir(), filepath.FromSlash(rel))})
-	return ok && len(other.Dir()) > len(sk.Dir())
+	other, file, ok = locate(snap, Target{Host: filepath.Join(sk.Dir(), filepath.FromSlash(rel))})
+	return other, file, ok && len(other.Dir()) > len(sk.Dir())
 }
 
 // hunt is one search under way.
