@@ -266,9 +266,12 @@ func drifted(op string, sk Skill, path string) error {
 		Hint: "start another turn or a new run, which asks about the current files", Err: errors.New("an ask rule covers the skill, and the file is not the one that the question is about")}
 }
 
-// Approved returns an error if an ask rule covers the skill, and its question was about other files.
-// The skill has its files.
+// Approved returns an error if a rule denies the skill, or if an ask rule covers it, and its question
+// was about other files. The skill has its files.
 func (x *ToolContext) Approved(sk Skill) error {
+	if err := x.s.refused(sk); err != nil {
+		return err
+	}
 	if x.call.Actor == policy.ByOperator || !x.s.bound(sk) {
 		return nil
 	}
