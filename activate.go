@@ -279,7 +279,7 @@ func (x *ToolContext) Approved(sk Skill) error {
 	if a, was := x.s.active(sk.ID); was && sub.VersionOf(a.Subject()) {
 		return nil
 	}
-	if of := x.request.Skill; of != nil && sub.VersionOf(*of) {
+	if of := x.request.Skill; of != nil && sub.VersionOf(*of) || slices.ContainsFunc(x.request.Gives, sub.VersionOf) {
 		return nil
 	}
 	return drifted("use", sk, sk.Head.FileName)

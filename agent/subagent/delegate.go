@@ -194,7 +194,11 @@ func (d *delegate) spawn(ctx context.Context, x *metier.ToolContext, c Child) (m
 		return metier.Result{}, &metier.Suspended{}
 	}
 	c.ID, c.Again = event.ChildName(x.Call().ID), x.Call().Try > 0
-	c.Skills = d.begin(x, c)
+	begin, err := d.begin(ctx, x, c)
+	if err != nil {
+		return metier.Failure(err), nil
+	}
+	c.Skills = begin
 	c.Manifest = Manifest{Profile: c.Profile.Name, Call: x.Call().ID, Skills: c.Skills, Scripts: c.Profile.Scripts, Target: c.Profile.Target,
 		Tools: []string{}, Missing: []string{}, Return: returnChannel}
 	o, err := d.run(ctx, x, c)
@@ -233,8 +237,9 @@ func (c Child) asks(q policy.Question) *policy.Question {
 }
 
 // begin are the skills a child begins with: the profile's, those that were
-// asked for and, where the setting inherit is all, its parent's.
-func (d *delegate) begin(x *metier.ToolContext, c Child) []string {
+// asked for and, where the setting inherit is all, its parent's. It fails if an ask rule covers one of
+// the parent's, and its files changed: the call's questions are about those that it names.
+func (d *delegate) begin(ctx context.Context, x *metier.ToolContext, c Child) ([]string, error) {
 	out := slices.Clone(c.Profile.Skills)
 	add := func(n string) {
 		if !slices.Contains(out, n) {
@@ -246,13 +251,20 @@ func (d *delegate) begin(x *metier.ToolContext, c Child) []string {
 	}
 	if d.Inherit == settings.InheritAll {
 		for _, a := range x.Active() {
+			sk, _, err := x.Session().Entry(ctx, a.ID, "")
+			if err == nil && !slices.Contains(out, a.Name) && !slices.Contains(out, a.ID) {
+				err = x.Approved(sk)
+			}
+			if metier.CodeOf(err) == "skill_drifted" {
+				return nil, err
+			}
 			add(a.Name)
 		}
 	}
 	if out == nil {
 		out = []string{}
 	}
-	return out
+	return out, nil
 }
 
 // refused is the result of a child that did not come about or cannot be read.
