@@ -80,7 +80,7 @@ func (e *Engine) Plan(ctx context.Context, q Request) (*Plan, error) {
 			l.Sources = append(l.Sources, e.Env.Path(s))
 		}
 	}
-	e.noteSources(*l)
+	e.noteSources(*l, p.op)
 	return p, nil
 }
 
@@ -96,7 +96,7 @@ func (e *Engine) PlanTools(ctx context.Context, q Request) (p *Plan, granted []s
 	l := &p.launch
 	l.Model, l.Spec, l.PromptRole, l.Batch, l.Confined, l.Tools = modelNone, agent.Spec{Mode: agent.ModeChat}, q.PromptRole, q.Batch, q.Confined, q.Tools
 	if granted, err = e.planPrograms(ctx, l, q, p.op); err == nil {
-		e.noteSources(*l)
+		e.noteSources(*l, p.op)
 	}
 	return p, granted, err
 }

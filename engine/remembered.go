@@ -13,8 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"metier/config"
 	"metier/internal/atomicfile"
 	"metier/internal/confine"
+	"metier/internal/distinct"
 	"metier/run"
 )
 
@@ -49,7 +51,9 @@ func (e *Engine) remember(list, folder string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return run.StateUnwritable(dir, err)
 	}
-	e.forget(list)
+	if list != knownSources { // a file that was given may be away for a while
+		e.forget(list)
+	}
 	if err := atomicfile.Write(path, []byte(folder), 0o600); err != nil {
 		return run.StateUnwritable(dir, err)
 	}
@@ -86,9 +90,15 @@ func (e *Engine) records(workspace string) (out []string) {
 }
 
 // noteSources is rememberSources for plans, which may never run. If it fails, a notice reports it.
-func (e *Engine) noteSources(l Launch) {
+func (e *Engine) noteSources(l Launch, op config.Operator) {
 	if e.o.ReadOnly {
 		return
+	}
+	l.Sources = slices.Clone(l.Sources)
+	for _, s := range op.Secrets {
+		if s.File != "" {
+			l.Sources = append(l.Sources, s.File)
+		}
 	}
 	if err := e.rememberSources(l); err != nil {
 		e.note("sources_not_remembered", "later runs may be able to change the files that this command was given: %v", err)
@@ -98,7 +108,7 @@ func (e *Engine) noteSources(l Launch) {
 // rememberSources notes the files and folders that a command was given: the next command with one of
 // them obeys what is written there. Beyond the most, it forgets those that were not given for longest.
 func (e *Engine) rememberSources(l Launch) error {
-	given := slices.Concat(l.Sources, l.Closed)
+	given := slices.Concat(e.Env.Files(), l.Sources, l.Closed)
 	for _, r := range l.Roots {
 		if r.Named {
 			given = append(given, r.Path)
@@ -107,7 +117,10 @@ func (e *Engine) rememberSources(l Launch) error {
 	var all error
 	var real confine.Paths
 	for _, p := range given {
-		all = errors.Join(all, e.remember(knownSources, real.RealPathOfExisting(p)))
+		p = filepath.Clean(p) // with its links, which lead to it the next time
+		for _, path := range distinct.Of([]string{p, real.RealPathOfExisting(p)}) {
+			all = errors.Join(all, e.remember(knownSources, path))
+		}
 	}
 	list := e.known(knownSources)
 	if len(list) <= mostSources {
@@ -134,7 +147,7 @@ func (e *Engine) rememberSources(l Launch) error {
 func (e *Engine) sources(workspace string) (out []string) {
 	var real confine.Paths
 	for _, p := range e.known(knownSources) {
-		if p != workspace && real.Within(workspace, p) {
+		if p != workspace && (real.Within(workspace, p) || real.Within(workspace, filepath.Dir(p))) {
 			out = append(out, p)
 		}
 	}
