@@ -41,13 +41,13 @@ func (f *installFlags) place(c *cobra.Command) {
 	fl.StringArrayVar(&f.set, "set", nil, "change a setting: `name=value` (repeatable)")
 }
 
-// installation opens the skills folder.
-func (a *app) installation(ctx context.Context, f installFlags) (*engine.Installation, error) {
+// installation opens the skills folder. With create, it need not exist.
+func (a *app) installation(ctx context.Context, f installFlags, create bool) (*engine.Installation, error) {
 	layer, err := setFlag(f.set)
 	if err != nil {
 		return nil, err
 	}
-	in, err := a.engine().Install(ctx, engine.Request{Workspace: f.workspace, Profile: f.profile, Layers: []settings.Layer{layer}}, f.global)
+	in, err := a.engine().Install(ctx, engine.Request{Workspace: f.workspace, Profile: f.profile, Layers: []settings.Layer{layer}}, f.global, create)
 	if err == nil && in.Recovered {
 		fmt.Fprintln(a.Err, "note: an interrupted change was completed")
 	}
@@ -102,7 +102,7 @@ have no effect. Addresses of private hosts are allowed.`,
 		Example: "  metier add ./my-skill\n  metier add ~/skills --skill pdf --skill docx\n  metier add ./pdf.zip\n  metier add https://example.com --skill pdf\n  metier add acme/skills@v1.2#skills/pdf\n  metier add git@git.example.com:team/skills.git --all --global",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			in, err := a.installation(c.Context(), place)
+			in, err := a.installation(c.Context(), place, true)
 			if err != nil {
 				return err
 			}
@@ -139,7 +139,7 @@ It does not remove skills that were changed after they were installed, except wi
 --force.`,
 		Example: "  metier remove pdf\n  metier remove pdf docx --yes", Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			in, err := a.installation(c.Context(), place)
+			in, err := a.installation(c.Context(), place, false)
 			if err != nil {
 				return err
 			}
@@ -164,7 +164,7 @@ came from is taken from the notes that the npm packages skills and openskills le
 Without a name, all skills that are not in the lock are adopted.`,
 		Example: "  metier adopt\n  metier adopt pdf --yes\n  metier adopt --global",
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			in, err := a.installation(c.Context(), place)
+			in, err := a.installation(c.Context(), place, false)
 			if err != nil {
 				return err
 			}
@@ -189,7 +189,7 @@ other agents. With --agent, all installed skills get a link in that agent's fold
 Skills are not copied: all agents use the same files.`,
 		Example: "  metier sync --agent claude\n  metier sync --agent cursor --agent codex --global", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			in, err := a.installation(c.Context(), place)
+			in, err := a.installation(c.Context(), place, false)
 			if err != nil {
 				return err
 			}
@@ -238,6 +238,9 @@ func (a *app) change(ctx context.Context, in *engine.Installation, p *install.Pl
 			item.Diff = &d
 		}
 		doc.Skills = append(doc.Skills, item)
+	}
+	if len(p.Changes) == 0 {
+		return errors.Join(a.put(doc, func() { fmt.Fprintf(a.Err, "nothing to change in %s\n", oneLine(in.Dir)) }), p.Discard())
 	}
 	doc.Changed = slices.ContainsFunc(p.Changes, install.Change.Changes)
 	if !a.json {

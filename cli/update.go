@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"metier"
 	"metier/engine"
 	"metier/install"
 	"metier/internal/plural"
@@ -30,7 +31,7 @@ an update.`,
 			if check && (force || place.yes) {
 				return usage(c, errors.New("--check changes nothing, so it takes neither --yes nor --force"))
 			}
-			in, err := a.installation(c.Context(), place)
+			in, err := a.installation(c.Context(), place, false)
 			if err != nil {
 				return err
 			}
@@ -188,7 +189,13 @@ Exit 0: the skills of the lock are installed. 5: files differ from the lock, and
 nothing was changed.`,
 		Example: "  metier install\n  metier install --frozen", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
-			in, err := a.installation(c.Context(), place)
+			in, err := a.installation(c.Context(), place, false)
+			switch none := metier.CodeOf(err) == "nothing_installed"; {
+			case none && frozen:
+				return &problem{exit: exitDrift, code: "lock_missing", err: err, hint: "commit metier.lock, or add skills first"}
+			case none:
+				return a.put(changeDocument{Skills: []changeItem{}}, func() { fmt.Fprintln(a.Err, "nothing to install: there is no metier.lock, or it has no skills") })
+			}
 			if err != nil {
 				return err
 			}

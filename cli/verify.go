@@ -19,7 +19,7 @@ skills in the folder that are not in the lock; these are not an error.
 Exit 0: the installed skills are those of the lock. 5: at least one differs.`,
 		Example: "  metier verify\n  metier verify pdf --json",
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			in, err := a.installation(c.Context(), place)
+			in, err := a.installation(c.Context(), place, false)
 			if err != nil {
 				return err
 			}

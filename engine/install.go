@@ -3,7 +3,10 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,8 +42,9 @@ type Installation struct {
 }
 
 // Install opens the skills folder of the project in Request.Workspace, or with global, of the user.
-// The caller closes it.
-func (e *Engine) Install(ctx context.Context, q Request, global bool) (*Installation, error) {
+// With create, it is created if it does not exist; otherwise, and without skills in the lock, that is an
+// error. The caller closes it.
+func (e *Engine) Install(ctx context.Context, q Request, global, create bool) (*Installation, error) {
 	p, err := e.resolve(ctx, q)
 	if err != nil {
 		return nil, err
@@ -68,6 +72,9 @@ func (e *Engine) Install(ctx context.Context, q Request, global bool) (*Installa
 	} else if real := confine.RealPathOfExisting(in.Dir); !confine.Within(base, real) {
 		return nil, metier.Errorf(metier.Denied, "install_root_outside", "remove the link", "%s leads out of the project, to %s: a project must not choose where skills are installed", in.Dir, real)
 	}
+	if err := in.exists(); err != nil && !create {
+		return nil, err
+	}
 	for _, path := range []string{in.Dir, in.LockFile, in.other} {
 		if err := e.Claim(ctx, path); err != nil {
 			return nil, err
@@ -75,6 +82,18 @@ func (e *Engine) Install(ctx context.Context, q Request, global bool) (*Installa
 	}
 	in.Store, err = install.Open(ctx, install.Options{Dir: in.Dir, Lock: in.LockFile, Base: base, SkillsLock: in.other, KeepSkillsLock: !global, AgentDir: in.agentDir(base), Now: e.Now, Env: environ(e.Env.Vars), Progress: e.o.Fetched})
 	return in, err
+}
+
+// exists returns an error if nothing is installed and there is no folder in which anything could be.
+func (in *Installation) exists() error {
+	if _, err := os.Lstat(in.Dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	lock, err := install.ReadLock(in.LockFile)
+	if err != nil || len(lock.Skills) > 0 {
+		return err
+	}
+	return metier.Errorf(metier.NotFound, "nothing_installed", "'metier add SOURCE' installs skills", "no skills are installed: there is no folder %s", in.Dir)
 }
 
 // environ returns variables as programs get them.

@@ -57,7 +57,7 @@ func isArchive(name string) bool {
 }
 
 // forms is what Parse accepts, for messages.
-const forms = "use a path such as ./my-skill or my-skill.zip, OWNER/REPO[/FOLDER][@REF] for GitHub, or an address (https, ssh, git, or oci)"
+const forms = "use a path such as ./my-skill or my-skill.zip, OWNER/REPO[/FOLDER][@REF] for GitHub, or an address (https, ssh, or git)"
 
 var (
 	github  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+(/[^@#]*)?(@[^#]+)?(#.*)?$`)

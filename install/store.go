@@ -66,6 +66,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{o: o, root: root}
+	if err := ignore(root); err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
 	if s.work, err = root.OpenRoot(filepath.FromSlash(work)); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
@@ -79,6 +82,19 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// ignore makes git ignore the folder .metier in a skills folder.
+func ignore(root *os.Root) error {
+	f, err := root.OpenFile(filepath.FromSlash(".metier/.gitignore"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("*\n")
+	return errors.Join(err, f.Close())
 }
 
 // Close ends the use of the store.

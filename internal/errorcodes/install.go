@@ -7,6 +7,7 @@ var installed = []Code{
 	{"source_unsupported", "unsupported", "Skills cannot be installed from this kind of source.", "Download the skills, and install them from a folder."},
 	{"source_insecure", "denied", "The address is not encrypted, and is not on this machine.", "Use https or ssh."},
 	{"source_without_skills", "not_found", "The source contains no skill.", "Specify a folder that contains a SKILL.md, or contains folders that do."},
+	{"nothing_installed", "not_found", "The skills folder does not exist, and the lock has no skills.", "Install skills with 'metier add SOURCE'."},
 	{"install_not_allowed", "denied", "The install setting does not allow this kind of source.", "Use another profile, or change the setting."},
 	{"install_root_outside", "denied", "The skills folder of the project is a link that leads out of the project.", "Remove the link."},
 	{"skills_not_chosen", "invalid", "The source contains several skills, and none was chosen.", "Choose some, or all."},
