@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -257,7 +258,11 @@ func (a *app) change(ctx context.Context, in *engine.Installation, p *install.Pl
 	if err := p.Apply(ctx); err != nil {
 		return err
 	}
-	return a.put(doc, func() { fmt.Fprintf(a.Err, "done; see %s\n", oneLine(in.LockFile)) })
+	end := "done"
+	if !doc.Changed {
+		end = "no files changed"
+	}
+	return a.put(doc, func() { fmt.Fprintf(a.Err, "%s; see %s\n", end, oneLine(in.LockFile)) })
 }
 
 // showNotes prints the notes of a plan.
@@ -275,5 +280,12 @@ func (a *app) agreed(ctx context.Context, doc changeDocument, yes bool) (bool, e
 	if !a.asks() {
 		return false, &problem{exit: exitUsage, code: "confirmation_needed", err: errors.New("cannot ask for confirmation without a terminal"), hint: "confirm the change with --yes"}
 	}
-	return a.confirms(ctx, fmt.Sprintf("Change %s?", oneLine(doc.Folder)))
+	yes, err := a.confirms(ctx, fmt.Sprintf("Change %s?", oneLine(doc.Folder)))
+	if errors.Is(err, io.EOF) {
+		err = nil // no answer is no
+	}
+	if err == nil && !yes {
+		fmt.Fprintln(a.Err, "nothing was changed")
+	}
+	return yes, err
 }

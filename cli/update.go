@@ -96,7 +96,13 @@ func (a *app) checkUpdates(in *engine.Installation, p *install.Plan) error {
 		t.add(c.Name, state, files, c.Entry.Source.String())
 	}
 	doc.Current = old == 0
-	if err := a.put(doc, func() { t.print(a.Out, "") }); err != nil || old == 0 {
+	if err := a.put(doc, func() {
+		if len(doc.Skills) == 0 {
+			fmt.Fprintf(a.Err, "no skills in %s\n", oneLine(in.LockFile))
+			return
+		}
+		t.print(a.Out, "")
+	}); err != nil || old == 0 {
 		return err
 	}
 	return &problem{exit: exitFailed, code: "updates_available", err: fmt.Errorf("%s of %s %s an update", plural.Of(old, "skill"), oneLine(in.Dir), has(old)), hint: "'metier update' shows and installs them"}
