@@ -70,7 +70,7 @@ type updateItem struct {
 	Source   install.Source       `json:"from"`
 	Update   bool                 `json:"update"`
 	Pinned   bool                 `json:"pinned"`   // its source is a full commit
-	Modified bool                 `json:"modified"` // the installed files are not those of the lock
+	Modified bool                 `json:"modified"` // the installed files differ from the lock
 	Commit   string               `json:"commit,omitempty"`
 	Files    []install.FileChange `json:"files,omitempty"`
 }
@@ -186,7 +186,7 @@ func (a *app) installCommand() *cobra.Command {
 	c := &cobra.Command{Use: "install", GroupID: "install", Short: "Install the skills of metier.lock",
 		Long: `Install puts the skills of metier.lock that are missing into the skills folder, for
 example after a clone of the project. It fetches the locked commits and files, and
-fails if they are not those of the lock, which stays as it is. It does not ask,
+fails if they do not match the lock, which does not change. It does not ask,
 because the lock is what was agreed to. Skills that were changed are kept.
 
 With --frozen, for builds, a missing lock and a changed skill are errors too.

@@ -16,7 +16,7 @@ func (a *app) verifyCommand() *cobra.Command {
 		Long: `Verify compares each file of the installed skills with metier.lock. It also names
 skills in the folder that are not in the lock; these are not an error.
 
-Exit 0: the installed skills are those of the lock. 5: at least one differs.`,
+Exit 0: the installed skills match the lock. 5: at least one differs.`,
 		Example: "  metier verify\n  metier verify pdf --json",
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			in, err := a.installation(c.Context(), place, false)

@@ -13,7 +13,7 @@ import (
 )
 
 // Restore returns a plan that installs the skills of the lock whose folders are missing. It fetches the
-// locked commits and digests, and fails with kind Drift if the files are not those of the lock. The
+// locked commits and digests, and fails with kind Drift if the files do not match the lock. The
 // lock stays as it is. Skills that were modified are kept, with a note. If frozen is set, they and a
 // missing lock are errors of kind Drift. Apply or Discard ends the plan.
 func (s *Store) Restore(ctx context.Context, frozen bool, set settings.Settings) (*Plan, error) {
@@ -34,7 +34,7 @@ func (s *Store) Restore(ctx context.Context, frozen bool, set settings.Settings)
 		case v.State == Intact:
 			p.keep(v.Name, *v.Entry)
 		case frozen:
-			return nil, &metier.Error{Skill: v.Name, Kind: metier.Drift, Code: "skill_modified", Hint: "restore its files from version control, or remove its folder", Err: fmt.Errorf("its files in %s are not those of the lock", s.path(v.Name))}
+			return nil, &metier.Error{Skill: v.Name, Kind: metier.Drift, Code: "skill_modified", Hint: "restore its files from version control, or remove its folder", Err: fmt.Errorf("its files in %s do not match the lock", s.path(v.Name))}
 		default:
 			p.keep(v.Name, *v.Entry)
 			p.Notes = append(p.Notes, fmt.Sprintf("skill %q was changed after it was installed, and is kept", v.Name))

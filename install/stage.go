@@ -52,7 +52,7 @@ type Change struct {
 	Was      *Entry       // of the old lock; nil: it is not there
 	Files    []FileChange // by path; none if the files are the same
 	Bytes    int64        // of all new files
-	Modified bool         // the installed files are not those of the lock
+	Modified bool         // the installed files differ from the lock
 	Links    []string     // links that are created
 	Scan     *scan.Report // of the new files; nil if they are the same
 }

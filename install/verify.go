@@ -15,7 +15,7 @@ type State string
 // The states.
 const (
 	Intact   State = "intact"
-	Modified State = "modified" // its files are not those of the lock
+	Modified State = "modified" // its files differ from the lock
 	Missing  State = "missing"  // its folder does not exist
 	Unlocked State = "unlocked" // it is in the folder, but not in the lock
 	Damaged  State = "damaged"  // it cannot be read completely
