@@ -30,9 +30,12 @@ func describe(src string) []string {
 		if len(c.Inputs) > 0 {
 			text += fmt.Sprint(" from ", c.Inputs)
 		}
-		for mark, is := range map[string]bool{" &": c.Background, " quiet": c.Quiet, " if": c.Guarded} {
-			if is {
-				text += mark
+		for _, m := range []struct {
+			mark string
+			is   bool
+		}{{" &", c.Background}, {" quiet", c.Quiet}, {" if", c.Guarded}} {
+			if m.is {
+				text += m.mark
 			}
 		}
 		if c.Text != "" {
