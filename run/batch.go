@@ -35,16 +35,16 @@ var writers = make(chan struct{}, 4)
 
 // add writes an artifact under a temporary name, unless the file already has that content. Output
 // files are replaced at once.
-func (b *batch) add(name string, data []byte) error {
+func (b *batch) add(name string, data pieces) error {
 	output := strings.HasPrefix(name, outputsDir+"/")
 	name = filepath.FromSlash(name)
 	p := &pending{path: filepath.Join(b.f.dir, name)}
-	prepare := func() { p.file, p.err = atomicfile.Prepare(b.f.root, name, "run", data, 0o600, true) }
+	prepare := func() { p.file, p.err = atomicfile.Prepare(b.f.root, name, "run", 0o600, true, data...) }
 	switch {
 	case holds(b.f.root, name, data):
 		return nil
 	case output: // there may be thousands, and the log has them all
-		return fault("project", p.path, atomicfile.In(b.f.root, name, "run", data, 0o600, false))
+		return fault("project", p.path, atomicfile.In(b.f.root, name, "run", data.whole(), 0o600, false))
 	}
 	b.list = append(b.list, p)
 	select {
@@ -94,9 +94,13 @@ func (b *batch) discard() {
 
 // holds reports whether a regular file holds exactly these bytes. It does not read the whole file
 // into memory.
-func holds(root *os.Root, name string, data []byte) bool {
+func holds(root *os.Root, name string, data pieces) bool {
+	size := 0
+	for _, part := range data {
+		size += len(part)
+	}
 	info, err := root.Lstat(name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(data)) {
+	if err != nil || !info.Mode().IsRegular() || info.Size() != int64(size) {
 		return false
 	}
 	f, err := root.Open(name)
@@ -104,17 +108,18 @@ func holds(root *os.Root, name string, data []byte) bool {
 		return false
 	}
 	defer f.Close()
-	buf := make([]byte, min(64<<10, len(data)+1))
-	for {
-		n, err := f.Read(buf)
-		if n > len(data) || !bytes.Equal(buf[:n], data[:n]) {
-			return false
-		}
-		data = data[n:]
-		if err != nil {
-			return err == io.EOF && len(data) == 0
+	buf := make([]byte, min(64<<10, size+1))
+	for _, part := range data {
+		for len(part) > 0 {
+			n, err := io.ReadFull(f, buf[:min(len(buf), len(part))])
+			if err != nil || !bytes.Equal(buf[:n], part[:n]) {
+				return false
+			}
+			part = part[n:]
 		}
 	}
+	_, err = f.Read(buf[:1])
+	return err == io.EOF
 }
 
 // makeOutputs creates the folder of tool outputs. A symlink in its place is an error.

@@ -48,7 +48,7 @@ func (f *Folder) projector(ctx context.Context) (*projector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newProjector(ctx, h, f.blobs)
+	return newProjector(ctx, h, f.blobs, false)
 }
 
 // Restored is what a resumed run starts from.
@@ -300,7 +300,7 @@ func (j *judge) at(ctx context.Context, seq uint64) (map[string][sha256.Size]byt
 }
 
 func (j *judge) produced(ctx context.Context, h *history) ([]artifact, error) {
-	p, err := newProjector(ctx, h, j.f.blobs)
+	p, err := newProjector(ctx, h, j.f.blobs, false)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package run
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 	"sync"
 	"weak"
 
@@ -29,6 +28,13 @@ var indexes = struct {
 
 // mostIndexes is how many digests are cached.
 const mostIndexes = 64
+
+// knownIndex returns the index of the content with this digest, or nil if none is in use.
+func knownIndex(digest string) *index {
+	indexes.Lock()
+	defer indexes.Unlock()
+	return indexes.known[digest].Value()
+}
 
 // indexOf returns the index of the content with this digest.
 func indexOf(digest string, content []byte) (*index, error) {
@@ -93,14 +99,15 @@ type (
 	}
 )
 
-// printed formats the registry of a run with this index, like the function printed.
-func (x *index) printed(r Registry) ([]byte, error) {
+// printed formats the registry of a run with this index, like the function printed. The last piece
+// belongs to the index.
+func (x *index) printed(r Registry) (pieces, error) {
 	b, err := printed(head{r.Type, r.Version, r.RunID, r.GeneratedAt})
 	if err != nil {
 		return nil, err
 	}
 	tail, err := x.print()
-	return slices.Concat(bytes.TrimSuffix(b, []byte("\n}\n")), []byte(",\n"), tail), err
+	return pieces{bytes.TrimSuffix(b, []byte("\n}\n")), []byte(",\n"), tail}, err
 }
 
 // severe lists the errors and warnings of the registry, followed by those of its skills.

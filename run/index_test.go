@@ -43,7 +43,7 @@ func TestIndex_IsSharedAndPrintedAsARegistry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+	if diff := cmp.Diff(string(want), string(got.whole())); diff != "" {
 		t.Errorf("(-printed +shared)\n%s", diff)
 	}
 	runtime.KeepAlive(first)

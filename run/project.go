@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -61,7 +62,9 @@ type executed struct {
 	script bool // of a skill; else a command
 }
 
-func newProjector(ctx context.Context, h *history, blobs record.Blobs) (*projector, error) {
+// newProjector returns the projector of a history. If the history is fresh, this process has just
+// stored the registry, and it need not be read again.
+func newProjector(ctx context.Context, h *history, blobs record.Blobs, fresh bool) (*projector, error) {
 	p := &projector{h: h, c: &contents{ctx: ctx, blobs: blobs}, started: map[string]event.ToolCallStarted{}, decided: map[string]event.PolicyDecided{},
 		returned: map[string]event.ToolResult{}, executed: map[string]executed{}, noted: map[string]bool{}, asked: map[string]event.CallRef{}}
 	for _, f := range h.facts {
@@ -83,7 +86,7 @@ func newProjector(ctx context.Context, h *history, blobs record.Blobs) (*project
 		}
 	}
 	var err error
-	if p.reg, err = p.registry(); err == nil && p.index == nil {
+	if p.reg, err = p.registry(fresh); err == nil && p.index == nil {
 		p.skills, err = p.reg.lookups()
 	}
 	if err != nil {
@@ -144,18 +147,24 @@ func badIndex(err error) error {
 // artifact is one file to write. It is printed when its data is needed, because all of them together
 // can repeat the content of the record many times.
 type artifact struct {
-	name string // slash path in the folder
-	data func() ([]byte, error)
+	name    string // slash path in the folder
+	content func() (pieces, error)
+}
+
+// data returns the content.
+func (a artifact) data() ([]byte, error) {
+	p, err := a.content()
+	return p.whole(), err
 }
 
 // all returns every artifact, with run-state.json last: when a reader sees a new run-state.json,
 // the others are new too.
 func (p *projector) all() (out []artifact, err error) {
 	add := func(name string, v func() any) {
-		out = append(out, artifact{name, func() ([]byte, error) {
+		out = append(out, artifact{name, func() (pieces, error) {
 			b, err := printed(v())
 			p.c.fail(err)
-			return b, p.c.err
+			return pieces{b}, p.c.err
 		}})
 	}
 	acts, reads, scripts := p.activations(), p.reads(), p.scripts()
@@ -187,11 +196,23 @@ func (p *projector) all() (out []artifact, err error) {
 	return out, p.c.err
 }
 
-func (p *projector) printedRegistry() ([]byte, error) {
+func (p *projector) printedRegistry() (pieces, error) {
 	if p.index != nil {
 		return p.index.printed(p.reg)
 	}
-	return printed(p.reg)
+	b, err := printed(p.reg)
+	return pieces{b}, err
+}
+
+// pieces is the content of a file in parts, so that runs can share a part.
+type pieces [][]byte
+
+// whole returns the content in one part.
+func (p pieces) whole() []byte {
+	if len(p) == 1 {
+		return p[0]
+	}
+	return bytes.Join(p, nil)
 }
 
 // projections limits how many runs with a large registry are projected at once, because each holds
@@ -231,7 +252,8 @@ func (f *Folder) project(ctx context.Context, start bool) error {
 			return ctx.Err()
 		}
 	}
-	p, err := newProjector(ctx, h, f.blobs)
+	start = start && f.missing(FileState)
+	p, err := newProjector(ctx, h, f.blobs, start)
 	if err != nil {
 		return err
 	}
@@ -239,7 +261,7 @@ func (f *Folder) project(ctx context.Context, start bool) error {
 	if err != nil {
 		return err
 	}
-	if start && f.missing(FileState) {
+	if start {
 		list = slices.DeleteFunc(list, func(a artifact) bool { return !slices.Contains(resumable, a.name) })
 	}
 	if err := f.makeOutputs(); err != nil {
@@ -251,7 +273,7 @@ func (f *Folder) project(ctx context.Context, start bool) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		b, err := a.data()
+		b, err := a.content()
 		if err != nil {
 			return err
 		}
@@ -321,7 +343,7 @@ func (f *Folder) Checkpoint(ctx context.Context) error {
 	}
 	w := &batch{f: f}
 	defer w.discard()
-	if err := w.add(FileState, b); err != nil {
+	if err := w.add(FileState, pieces{b}); err != nil {
 		return err
 	}
 	return w.commit()

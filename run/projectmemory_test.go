@@ -83,7 +83,7 @@ func TestProjector_PrintsOneArtifactAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &watched{Blobs: store}
-	p, err := newProjector(t.Context(), h, w)
+	p, err := newProjector(t.Context(), h, w, false)
 	if err != nil {
 		t.Fatal(err)
 	}

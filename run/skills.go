@@ -40,21 +40,28 @@ type Registry struct {
 }
 
 // registry reads the newest registry in the log, and its skills by ID.
-func (p *projector) registry() (Registry, error) {
+func (p *projector) registry(fresh bool) (Registry, error) {
 	out := emptyRegistry()
 	out.Type, out.Version, out.RunID = typeRegistry, 1, p.h.id
 	e, at, ok := last[event.SkillsDiscovered](p.h)
 	if !ok {
 		return out, nil
 	}
-	b, gap := p.c.load(e.Registry)
-	out.GeneratedAt, out.Gap = stamp(at.At), gap
-	if p.c.err != nil || gap != nil {
-		return out, p.c.err
+	out.GeneratedAt = stamp(at.At)
+	var x *index
+	if fresh {
+		x = knownIndex(e.Registry.Digest)
 	}
-	x, err := indexOf(e.Registry.Digest, b)
-	if err != nil {
-		return out, err
+	if x == nil {
+		var b []byte
+		var err error
+		b, out.Gap = p.c.load(e.Registry)
+		if p.c.err != nil || out.Gap != nil {
+			return out, p.c.err
+		}
+		if x, err = indexOf(e.Registry.Digest, b); err != nil {
+			return out, err
+		}
 	}
 	id, when := out.RunID, out.GeneratedAt
 	out = x.list

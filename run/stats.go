@@ -259,7 +259,7 @@ func (t *tally) failures(ctx context.Context, h *history, f *Folder) (map[attemp
 		}
 		if p == nil {
 			var err error
-			if p, err = newProjector(ctx, h, f.blobs); err != nil {
+			if p, err = newProjector(ctx, h, f.blobs, false); err != nil {
 				return nil, err
 			}
 		}

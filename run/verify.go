@@ -293,7 +293,7 @@ func (f *Folder) compare(ctx context.Context, j *judge, a artifact, r *VerifyRep
 
 // agree checks that calls have results and that the skill artifacts are consistent.
 func (f *Folder) agree(ctx context.Context, h *history, r *VerifyReport) error {
-	p, err := newProjector(ctx, h, f.blobs)
+	p, err := newProjector(ctx, h, f.blobs, false)
 	if err != nil {
 		return err
 	}

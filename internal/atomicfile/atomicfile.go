@@ -94,7 +94,7 @@ func temporary(name, suffix string) string {
 
 // replace writes a file without syncing its folder.
 func replace(root *os.Root, name, suffix string, data []byte, perm fs.FileMode, sync bool) error {
-	p, err := Prepare(root, name, suffix, data, perm, sync)
+	p, err := Prepare(root, name, suffix, perm, sync, data)
 	if err != nil {
 		return err
 	}
@@ -107,11 +107,11 @@ type Prepared struct {
 	name, path, tmp string
 }
 
-// Prepare is the first part of In: it writes the temporary file, and syncs it if sync is set. Call
-// Commit or Discard. Use it to replace several files of a folder that is synced once, with SyncIn, after
+// Prepare is the first part of In: it writes the temporary file, and syncs it if sync is set. The
+// content is that of all data together. Call Commit or Discard. Use it to replace several files of a folder that is synced once, with SyncIn, after
 // the last Commit. Before that sync, a power failure can bring back an old file, but it leaves no
 // incomplete one. Files can be prepared concurrently.
-func Prepare(root *os.Root, name, suffix string, data []byte, perm fs.FileMode, sync bool) (*Prepared, error) {
+func Prepare(root *os.Root, name, suffix string, perm fs.FileMode, sync bool, data ...[]byte) (*Prepared, error) {
 	p := &Prepared{root, name, filepath.Join(root.Name(), name), temporary(name, suffix)}
 	if err := at(BeforeWrite, p.path); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func Prepare(root *os.Root, name, suffix string, data []byte, perm fs.FileMode, 
 	if err != nil {
 		return nil, err
 	}
-	if err = fill(f, data, sync); err == nil {
+	if err = fill(f, sync, data...); err == nil {
 		err = at(AfterWrite, p.path)
 	}
 	if err != nil {
@@ -160,8 +160,12 @@ func create(root *os.Root, tmp string, perm fs.FileMode) (*os.File, error) {
 }
 
 // fill writes, syncs, and closes f. It returns the first error.
-func fill(f *os.File, data []byte, sync bool) error {
-	_, err := f.Write(data)
+func fill(f *os.File, sync bool, data ...[]byte) (err error) {
+	for _, part := range data {
+		if err == nil {
+			_, err = f.Write(part)
+		}
+	}
 	if err == nil && sync {
 		err = f.Sync()
 	}

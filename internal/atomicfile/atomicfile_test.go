@@ -114,7 +114,7 @@ func TestPrepare_ChangesNothingBeforeCommit(t *testing.T) {
 	}
 	defer root.Close()
 	for _, commit := range []bool{false, true} {
-		p, err := Prepare(root, "state.json", "s", []byte("new"), 0o600, true)
+		p, err := Prepare(root, "state.json", "s", 0o600, true, []byte("new"))
 		if err != nil {
 			t.Fatal(err)
 		}

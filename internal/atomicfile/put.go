@@ -65,7 +65,7 @@ func pour(f *os.File, err error, path string, mode fs.FileMode, data []byte) err
 	if err != nil {
 		return err
 	}
-	return fill(f, data, false)
+	return fill(f, false, data)
 }
 
 func writable(mode fs.FileMode, path string) error {
