@@ -49,6 +49,7 @@ type listing struct {
 	snap *Snapshot
 	Catalog
 	names  []string
+	about  string // description of the load tool
 	schema json.RawMessage
 	may    []int  // the skills of the snapshot that the model may know of, by place
 	told   []bool // the same, for each place
@@ -108,6 +109,9 @@ func (s *Session) listing() *listing {
 	// The names stand in the text; a second time in the schema only where the
 	// budget has room for them.
 	enum := l.shown() && (l.Budget == 0 || l.Rung == rungFull && l.Tokens+tokens.Estimate(strings.Join(l.names, `","`)) <= l.Budget)
+	if l.about = strings.TrimSpace(loadText); l.InTool() {
+		l.about += "\n\n" + l.Text
+	}
 	l.schema = loadSchema(l.names, !s.enveloped(), enum, s.cfg.ToolsOnly, s.byID())
 	s.listed.Store(l)
 	return l

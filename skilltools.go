@@ -85,15 +85,9 @@ type loadArgs struct {
 type loadTool struct{}
 
 func (loadTool) Spec(ctx context.Context, s *Session) (Spec, bool) {
-	set := s.cfg.Settings
-	spec := Spec{Canonical: settings.ToolLoadSkill, Effect: policy.Read,
-		ToolSpec: model.ToolSpec{Name: firstOf(set.Tools.Load, settings.ToolLoadSkill), Description: strings.TrimSpace(loadText)}}
 	l := s.listing()
-	if l.InTool() {
-		spec.Description += "\n\n" + l.Text
-	}
-	spec.Schema = l.schema
-	return spec, len(l.may) > 0
+	return Spec{Canonical: settings.ToolLoadSkill, Effect: policy.Read,
+		ToolSpec: model.ToolSpec{Name: firstOf(s.cfg.Settings.Tools.Load, settings.ToolLoadSkill), Description: l.about, Schema: l.schema}}, len(l.may) > 0
 }
 
 // enumMax is how many names still go into the schema; more are in the catalog

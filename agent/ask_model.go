@@ -98,6 +98,9 @@ func (d *driver) offered(ctx context.Context) (shown []metier.Spec, fresh bool, 
 		}
 	}
 	d.effect = nil
+	if e.Tools.Digest == digest.Bytes(b) && e.System.Digest == digest.Bytes([]byte(system)) { // the record has them as they are, without secrets
+		d.offer = offer{of: e.Digest, system: system, tools: specs}
+	}
 	return shown, true, d.append(ctx, e, event.CatalogSent{Text: e.Catalog, Format: string(cat.Format), Place: string(cat.Place), Rung: cat.Rung, Tokens: cat.Tokens,
 		Budget: cat.Budget, Listed: listed, Omitted: cat.Omitted, Cut: cat.Cut, Dropped: cat.Dropped, Search: cat.Search})
 }

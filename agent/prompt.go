@@ -47,7 +47,7 @@ func (p Prompt) build(ctx context.Context, s *metier.Session, mode string) (stri
 	if p.Base == "" {
 		parts[0] = strings.TrimSpace(baseText)
 	}
-	if len(s.Snapshot().Skills()) > 0 {
+	if usable, _ := s.Snapshot().Count(); usable > 0 {
 		parts = append(parts, strings.TrimSpace(skillsText))
 	}
 	if text := modeText[mode]; text != "" {
