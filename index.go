@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -319,9 +320,38 @@ func (n *Snapshot) ranks(names settings.Names) []int {
 // All returns every entry: by name, the effective one first.
 func (n *Snapshot) All() []Skill { return slices.Clone(n.skills) }
 
+// Each returns the entries of [Snapshot.All] one by one, without a copy of the list.
+func (n *Snapshot) Each() iter.Seq[Skill] {
+	return func(yield func(Skill) bool) {
+		for i := range n.skills {
+			if !yield(n.skills[i]) {
+				return
+			}
+		}
+	}
+}
+
 // Skills returns the entries that can be used: loaded and hidden ones.
 func (n *Snapshot) Skills() []Skill {
-	return slices.DeleteFunc(n.All(), func(s Skill) bool { return !s.usable() })
+	usable, _ := n.Count()
+	out := make([]Skill, 0, usable)
+	for i := range n.skills {
+		if n.skills[i].usable() {
+			out = append(out, n.skills[i])
+		}
+	}
+	return out
+}
+
+// Count returns the number of entries that [Snapshot.Skills] returns, and of those that [Snapshot.All]
+// returns.
+func (n *Snapshot) Count() (usable, all int) {
+	for i := range n.skills {
+		if n.skills[i].usable() {
+			usable++
+		}
+	}
+	return usable, len(n.skills)
 }
 
 // Mounts returns the mounts it was built from.

@@ -33,7 +33,7 @@ func (n *Snapshot) Registry(v View) registry.List {
 			r.SkillsRoot = v.named(m.Root, r.SandboxSkillsRoot)
 		}
 	}
-	for _, sk := range n.All() {
+	for _, sk := range n.skills {
 		if sk.State != Loaded && sk.State != Hidden {
 			o := registry.Other{ID: sk.ID.String(), Name: sk.Name, State: string(sk.State)}
 			if sk.State == Shadowed {

@@ -152,7 +152,7 @@ func (r *Run) unrestricted(p subagent.Profile, name string) error {
 	if n := r.grants().Narrow; !slices.Contains(p.Skills, name) || n == policy.NarrowIgnore || n == policy.NarrowAdvise {
 		return nil
 	}
-	for _, sk := range r.snapshot.All() {
+	for sk := range r.snapshot.Each() {
 		if (sk.Name == name || sk.ID.String() == name) && sk.Head.Front.AllowedToolsDeclared {
 			return &metier.Error{Op: "run", Skill: name, Kind: metier.Denied, Code: policy.CodeSkillDenied, Hint: "allow the skill, or remove it from the profile",
 				Err: fmt.Errorf("the profile %s starts with this skill, which restricts the subagent's tools, but the skill cannot be used", p.Name)}

@@ -99,7 +99,7 @@ func (r *Run) approved(skillID string, active []event.SkillActivated) bool {
 // Files are indexed if the record has them.
 func (r *Run) onDisk(recorded map[string]registry.Skill) []registry.Skill {
 	var out []registry.Skill
-	for _, sk := range r.disk.All() {
+	for sk := range r.disk.Each() {
 		was, known := recorded[sk.ID.String()]
 		switch {
 		case sk.State == metier.Loaded, sk.State == metier.Hidden, sk.State == metier.Shadowed && known:
@@ -209,7 +209,7 @@ func (r *Run) driftOfChild(ctx context.Context, root, id string) (err error) {
 // digests returns the digests of a skill as it is on disk now.
 func (r *Run) digests(skillID string) (file, tree string, err error) {
 	ctx := context.Background()
-	for _, sk := range r.disk.All() {
+	for sk := range r.disk.Each() {
 		if sk.ID.String() != skillID {
 			continue
 		}

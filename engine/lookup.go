@@ -94,7 +94,7 @@ func (d *Discovery) missing(ref string) error {
 		return unknown("skill_registry_missing", "specify a skills folder with Request.Roots", "there is no skills root")
 	}
 	var names []string
-	for _, sk := range d.Snapshot.All() {
+	for sk := range d.Snapshot.Each() {
 		names = append(names, termtext.Line(sk.Name))
 	}
 	text := "no skill has this name"

@@ -124,6 +124,9 @@ func (r *Run) noteGrants() {
 // noteDenied reports denied skills that do not exist, which may be misspelled. The operator's
 // configuration may deny skills that other workspaces have.
 func (r *Run) noteDenied() {
+	if len(r.launch.Denied) == 0 {
+		return
+	}
 	skills := r.snapshot.All()
 	var names []string
 	for _, sk := range skills {
@@ -168,8 +171,9 @@ func (r *Run) noteUnusedScripts() {
 // because the named tools replace the default ones.
 func (r *Run) noteNoLoading() {
 	l := r.launch
+	_, skills := r.snapshot.Count()
 	if slices.Contains(l.Tools, settings.ToolRunSkillScript) && !slices.Contains(l.Tools, settings.ToolLoadSkill) &&
-		slices.Contains(r.settings.Tools.Default, settings.ToolLoadSkill) && len(l.Skills) == 0 && len(r.snapshot.All()) > 0 {
+		slices.Contains(r.settings.Tools.Default, settings.ToolLoadSkill) && len(l.Skills) == 0 && skills > 0 {
 		r.note("no_skill_loading", "the model can use only %s, so it cannot load skills; to add the default tools, use Request.Tools=%s", strings.Join(l.Tools, ", "), ToolsDefault)
 	}
 }

@@ -72,7 +72,7 @@ func (e *Engine) skillsNow(ctx context.Context, launch *Launch, named []string) 
 // digestsOf looks up a skill by ID. Roots named now have other labels, so anyLabel compares only
 // the part of the ID after the label.
 func digestsOf(ctx context.Context, snap *metier.Snapshot, id string, anyLabel bool) (file, tree string, err error) {
-	for _, sk := range snap.All() {
+	for sk := range snap.Each() {
 		same := sk.ID.String() == id
 		if _, path, ok := strings.Cut(id, ":"); ok && anyLabel {
 			same = sk.ID.Path == path

@@ -62,9 +62,10 @@ func recordsAt(folder string) closedPath {
 func (r *Run) checkSkills(snap *metier.Snapshot) error {
 	above := map[string]closedPath{} // the folders that contain such files
 	closed := r.e.closedPaths(r.launch, r.op.Secrets)
+	inside := make([]string, len(closed)) // what the paths of files in them begin with
 	for i, c := range closed {
 		real := confine.RealPathOfExisting(c.path)
-		closed[i].path = real
+		closed[i].path, inside[i] = real, real+string(filepath.Separator)
 		for dir := real; ; dir = filepath.Dir(dir) {
 			rel, _ := filepath.Rel(dir, real)
 			if _, known := above[dir]; !known && !confine.Private(filepath.ToSlash(rel)) {
@@ -83,15 +84,15 @@ func (r *Run) checkSkills(snap *metier.Snapshot) error {
 		return metier.Fieldf(metier.Denied, c.field, "closed_path_visible", c.hint,
 			"%s is in the folder of %s %s, whose files models can read: %s", termtext.Line(c.what), what, termtext.Line(name), termtext.Line(dir))
 	}
-	for _, sk := range snap.All() {
+	for sk := range snap.Each() {
 		if sk.State == metier.Refused {
 			continue
 		}
 		if err := check(sk.Dir(), "the skill", sk.Name); err != nil {
 			return err
 		}
-		for _, c := range closed { // SKILL.md can be a link to it
-			if at := sk.Head.Location; at == c.path || strings.HasPrefix(at, c.path+string(filepath.Separator)) {
+		for i, c := range closed { // SKILL.md can be a link to it
+			if at := sk.Head.Location; at == c.path || strings.HasPrefix(at, inside[i]) {
 				return metier.Fieldf(metier.Denied, c.field, "closed_path_visible", c.hint, "the SKILL.md of the skill %s leads to %s", termtext.Line(sk.Name), termtext.Line(c.what))
 			}
 		}

@@ -75,7 +75,7 @@ func (d *Discovery) switched(ctx context.Context, out *Switched, targets []metie
 		return err
 	}
 	now := map[metier.ID]metier.Skill{}
-	for _, sk := range snap.All() {
+	for sk := range snap.Each() {
 		now[sk.ID] = sk
 	}
 	for i, was := range targets {

@@ -25,7 +25,7 @@ func ValidateUnder(ctx context.Context, base, path string, s settings.Settings) 
 	if err != nil {
 		return v.Fail(folder.CodeUnreadable, err.Error())
 	}
-	for _, sk := range snap.All() {
+	for sk := range snap.Each() {
 		if sk.ID.Path == "." {
 			v.File, v.Name = cmp.Or(sk.Head.Location, v.File), sk.Head.Front.Name
 			return v.Add(sk.Diagnostics...)

@@ -165,7 +165,7 @@ func (t bashTool) trees(ctx context.Context, x *metier.ToolContext, command stri
 	}
 	active := len(list)
 	if strings.Contains(command, sandbox.SkillsDir+"/") {
-		for _, sk := range s.Snapshot().All() {
+		for sk := range s.Snapshot().Each() {
 			if mentions(command, stagedAt(sk)) && !slices.ContainsFunc(list, func(a metier.Skill) bool { return a.ID == sk.ID }) && x.Readable(ctx, sk) {
 				list = append(list, sk)
 			}

@@ -57,7 +57,7 @@ func (r *runner) ready(ctx context.Context, s *metier.Session, a Script, index f
 		return p, fail(metier.Invalid, "script_path_invalid", "the path must be relative to the skill's folder and begin with scripts/", "")
 	}
 	snap := s.Snapshot()
-	if len(snap.All()) == 0 {
+	if _, all := snap.Count(); all == 0 {
 		return p, fail(metier.NotFound, "skill_registry_missing", "there are no skills in this session", "")
 	}
 	active := s.State().Active

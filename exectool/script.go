@@ -48,6 +48,7 @@ type Script struct {
 type scriptTool struct{ *runner }
 
 func (t scriptTool) Spec(_ context.Context, s *metier.Session) (metier.Spec, bool) {
+	_, skills := s.Snapshot().Count()
 	props := map[string]any{
 		"skill":     argschema.Text("Name of the skill."),
 		"path":      argschema.Text("Path of the script in the skill's folder, for example scripts/report.py."),
@@ -62,14 +63,14 @@ func (t scriptTool) Spec(_ context.Context, s *metier.Session) (metier.Spec, boo
 		props["skill"], props["script"] = argschema.Text("Path of the skill in the harness."), argschema.Text("Name of the script, as listed in the skill.")
 		delete(props, "path")
 		return metier.Spec{Canonical: settings.ToolRunSkillScript, Effect: policy.SideEffect,
-			ToolSpec: model.ToolSpec{Name: t.Name, Description: strings.TrimSpace(pathText) + t.Host.about(t.Exec.HostCDP), Schema: argschema.Object(props, "skill", "script")}}, len(s.Snapshot().All()) > 0
+			ToolSpec: model.ToolSpec{Name: t.Name, Description: strings.TrimSpace(pathText) + t.Host.about(t.Exec.HostCDP), Schema: argschema.Object(props, "skill", "script")}}, skills > 0
 	}
 	required := []string{"skill", "path"}
 	if t.View.None() {
 		props["skillId"], required = argschema.Text("ID of the skill; give it or skill."), []string{"path"}
 	}
 	return metier.Spec{Canonical: settings.ToolRunSkillScript, Effect: policy.SideEffect,
-		ToolSpec: model.ToolSpec{Name: t.Name, Description: strings.TrimSpace(scriptText) + t.Host.about(t.Exec.HostCDP), Schema: argschema.Object(props, required...)}}, len(s.Snapshot().All()) > 0
+		ToolSpec: model.ToolSpec{Name: t.Name, Description: strings.TrimSpace(scriptText) + t.Host.about(t.Exec.HostCDP), Schema: argschema.Object(props, required...)}}, skills > 0
 }
 
 // byPath identifies a script as harnesses do: a skill's path as skill (v1) or path (v2), and the

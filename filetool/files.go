@@ -44,7 +44,7 @@ func (k *folders) hold(snap *metier.Snapshot, v metier.View, p string) bool {
 	k.mu.Lock()
 	if snap != k.snap {
 		k.snap, k.set = snap, map[string]bool{}
-		for _, sk := range snap.All() {
+		for sk := range snap.Each() {
 			for _, d := range []string{v.Dir(sk), sk.Dir(), path.Join(metier.SkillsPath, sk.Slug)} {
 				if d != "" {
 					k.set[path.Clean(filepath.ToSlash(d))] = true
@@ -136,8 +136,7 @@ func locate(snap *metier.Snapshot, t Target) (best metier.Skill, rel string, fou
 			best, rel, found = sk, relTo(dir, t.Host), true
 		}
 	}
-	all := snap.All()
-	for _, sk := range all {
+	for sk := range snap.Each() {
 		if sk.State != metier.Shadowed && sk.State != metier.Refused {
 			match(sk, sk.Dir())
 		}
@@ -145,7 +144,7 @@ func locate(snap *metier.Snapshot, t Target) (best metier.Skill, rel string, fou
 	if found || t.Zone != policy.ZoneSkill {
 		return best, rel, found
 	}
-	for _, sk := range all { // the folder of the skill may be named through a link
+	for sk := range snap.Each() { // the folder of the skill may be named through a link
 		if sk.State != metier.Shadowed && sk.State != metier.Refused && sk.Dir() != "" {
 			match(sk, settle(sk.Dir()))
 		}

@@ -344,7 +344,7 @@ func (w *Workspace) scanned(snap *metier.Snapshot, guard settings.GuardAllow) sc
 			sc.roots = append(sc.roots, rule{real, granted})
 		}
 	}
-	for _, sk := range snap.All() {
+	for sk := range snap.Each() {
 		dir := sk.Dir()
 		usable := guard == settings.GuardAllowSkillDirs && (sk.State == metier.Loaded || sk.State == metier.Hidden)
 		if dir == "" || !usable && !wide[sk.ID.Source] {

@@ -62,7 +62,7 @@ func (d *doctor) names(ctx context.Context, list []skillroots.Root, set settings
 	d.listedOverMCP(ctx, snap, set, &g)
 	const most = 20
 	found := 0
-	for _, sk := range snap.All() {
+	for sk := range snap.Each() {
 		for _, g := range sk.Diagnostics {
 			if !diagcodes.Naming(g.Code) {
 				continue
@@ -129,7 +129,7 @@ func (d *doctor) root(ctx context.Context, r skillroots.Root, set settings.Setti
 		return
 	}
 	states, faults := map[metier.Status]int{}, map[string]int{}
-	for _, sk := range snap.All() {
+	for sk := range snap.Each() {
 		states[sk.State]++
 	}
 	for _, g := range snap.Diagnostics() {
