@@ -172,7 +172,7 @@ var claims = []struct {
 func (s *scanner) scope(others []string) {
 	at := func(id, excerpt string, p place) {
 		r := table.byID[id]
-		s.finish(r, Finding{File: p.file, Line: p.line, Excerpt: excerpt, Confidence: r.Confidence})
+		s.finish(r, Finding{File: p.file, Line: p.line, Excerpt: excerpt, Confidence: r.Confidence}, excerpt)
 	}
 	said := s.front.Description + "\n" + s.front.Compatibility
 	for _, c := range claims {

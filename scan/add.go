@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -17,26 +18,39 @@ func (s *scanner) add(f *source, r *rule, offset int, u *unit) { s.addText(f, r,
 
 // addText is like add. more is shown after the excerpt.
 func (s *scanner) addText(f *source, r *rule, offset int, u *unit, more string) {
-	s.addCommand(f, r, offset, offset, u, more)
+	s.addCommand(f, r, offset, offset, u, more, "")
 }
 
-// addCommand is like addText for an excerpt that begins at another offset.
-func (s *scanner) addCommand(f *source, r *rule, offset, from int, u *unit, more string) {
-	key := r.ID + "\x00" + f.path
+// addCommand is like addText for an excerpt that begins at another offset. The finding is about these
+// words as well as about the line.
+func (s *scanner) addCommand(f *source, r *rule, offset, from int, u *unit, more, words string) {
+	line, column := f.at(offset)
+	x := Finding{File: f.path, Line: line, Column: column, Excerpt: excerpt(f.text, from), Severity: r.Severity, Confidence: confidence(r, f, u)}
+	key := strings.Join([]string{r.ID, f.path, strconv.FormatBool(x.Decides())}, "\x00") // what does not decide leaves room for what does
 	if s.counts[key]++; s.counts[key] > maxOfRule {
 		s.coverage.Findings++
 		return
 	}
-	line, column := f.at(offset)
-	text := excerpt(f.text, from)
 	if more != "" {
-		text += " → " + excerpt(more, 0)
+		x.Excerpt += " → " + excerpt(more, 0)
 	}
-	s.finish(r, Finding{File: f.path, Line: line, Column: column, Excerpt: text, Confidence: confidence(r, f, u)})
+	s.finish(r, x, words+"\x00"+wholeLine(f.text, from)+"\x00"+more)
 }
 
-// finish completes and adds a finding. Two findings of a rule in one line are one.
-func (s *scanner) finish(r *rule, x Finding) {
+// wholeLine returns the line at an offset, with the lines that continue it.
+func wholeLine(text string, offset int) string {
+	offset = min(offset, len(text))
+	from := strings.LastIndexByte(text[:offset], '\n') + 1
+	to := from
+	for to < len(text) && (text[to] != '\n' || to > from && text[to-1] == '\\') {
+		to++
+	}
+	return text[from:to]
+}
+
+// finish completes and adds a finding. Two findings of a rule in one line are one. about is the text
+// that the finding is about.
+func (s *scanner) finish(r *rule, x Finding, about string) {
 	for i := len(s.findings) - 1; i >= max(0, len(s.findings)-50); i-- {
 		if o := &s.findings[i]; o.Rule == r.ID && o.File == x.File && o.Line == x.Line {
 			o.Confidence = max2(o.Confidence, x.Confidence)
@@ -44,8 +58,8 @@ func (s *scanner) finish(r *rule, x Finding) {
 		}
 	}
 	x.Rule, x.Class, x.Title, x.Severity, x.Fix = r.ID, r.Class, r.Title, r.Severity, r.Fix
-	key := identity(r.ID, x.File, x.Excerpt, 0)
-	x.ID = identity(r.ID, x.File, x.Excerpt, s.counts[key])
+	key := identity(r.ID, x.File, about, 0)
+	x.ID = identity(r.ID, x.File, about, s.counts[key])
 	s.counts[key]++
 	s.findings = append(s.findings, x)
 }

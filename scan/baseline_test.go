@@ -2,6 +2,7 @@ package scan_test
 
 import (
 	"encoding/json"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -66,9 +67,13 @@ func TestFolders(t *testing.T) {
 	for _, p := range []string{"b/SKILL.md", "a/skill.md", "a/nested/deep/Skill.MD", ".git/SKILL.md", "c/README.md", "a/SKILL.md"} {
 		tree[p] = &fstest.MapFile{}
 	}
-	got, err := scan.Folders(t.Context(), tree)
+	tree["l"] = &fstest.MapFile{Mode: fs.ModeSymlink, Data: []byte("../x")}
+	got, links, err := scan.Folders(t.Context(), tree)
 	if diff := cmp.Diff([]string{"a", "a/nested/deep", "b"}, got); diff != "" || err != nil {
 		t.Error(diff, err)
+	}
+	if diff := cmp.Diff([]string{"l"}, links); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -16,17 +16,25 @@ type action struct {
 	args    string // the words after the program
 	in, out label
 	twin    bool // it reads the output of the same command
-	does    deed
-	text    string // code in its arguments or its input
-	lang    string // of that code; "" is shell code
+	// computed reports whether the name of the program is put together.
+	computed bool
+	does     deed
+	text     string // code in its arguments or its input
+	lang     string // of that code; "" is shell code
 }
 
 // tracer follows data through the commands of a text.
 type tracer struct {
 	variables map[string]label
+	literals  map[string]string // values of variables, as far as they are known
 	files     map[string]label
 	paths     map[string]bool // variables that have the path of a file with credentials
+	folder    string          // the working folder, if it is the home folder, the root, or has credentials
 	all       []action
+}
+
+func newTracer() *tracer {
+	return &tracer{variables: map[string]label{}, literals: map[string]string{}, files: map[string]label{}, paths: map[string]bool{}}
 }
 
 const maxNested = 3 // texts in texts, as in bash -c
@@ -47,7 +55,7 @@ func (s *scanner) nestedCommands(f *source, u unit, depth, at int) {
 		f.partly = true
 	}
 	offsets := lineOffsets(u.text)
-	t := &tracer{variables: map[string]label{}, files: map[string]label{}, paths: map[string]bool{}}
+	t := newTracer()
 	for _, c := range calls {
 		a := t.trace(c)
 		where, line := at, at
@@ -59,7 +67,7 @@ func (s *scanner) nestedCommands(f *source, u unit, depth, at int) {
 		s.usesOf(f, u, a, where)
 		for _, r := range table.commands {
 			if r.command.matches(a) {
-				s.addCommand(f, r, where, line, &u, revealed(t, a))
+				s.addCommand(f, r, where, line, &u, revealed(t, a), t.words(a, 0))
 			}
 		}
 		inner := u
@@ -78,7 +86,7 @@ func (s *scanner) nestedCommands(f *source, u unit, depth, at int) {
 			s.embedded(f, inner, a.lang, where)
 		}
 	}
-	if depth == 0 {
+	if depth == 0 && u.place != inData {
 		s.remarks(f, u)
 	}
 }
@@ -124,7 +132,7 @@ func prompts(text string) string {
 		switch {
 		case strings.HasPrefix(l, "$ "):
 			lines[i] = "  " + l[2:]
-		case !continued:
+		case !continued && !marked(l+" "):
 			lines[i] = ""
 		}
 		continued = strings.HasSuffix(l, "\\")
@@ -133,10 +141,15 @@ func prompts(text string) string {
 }
 
 func (t *tracer) trace(c shell.Call) action {
+	c.Words = t.resolved(c.Words)
 	a := action{Call: c}
+	substituted := slices.ContainsFunc(c.Words, func(w string) bool { return strings.Contains(w, "$(…)") })
 	for _, i := range c.Inputs {
 		if i < len(t.all) {
-			a.in |= t.all[i].out
+			a.in |= t.all[i].out &^ credential
+			if t.all[i].out&credential != 0 && !substituted { // in a header, it is a login
+				a.in |= secret
+			}
 			a.twin = a.twin || len(c.Words) == 1 && c.Background && slices.Equal(t.all[i].Words, c.Words)
 		}
 	}
@@ -147,6 +160,15 @@ func (t *tracer) trace(c shell.Call) action {
 		a.in |= t.values(w)
 	}
 	if c.Name != "" {
+		delete(t.literals, c.Name)
+		if len(c.Words) == 1 && !substituted && !strings.Contains(c.Words[0], "<(…)") && len(t.literals) < maxLiterals {
+			t.literals[c.Name] = c.Words[0]
+		}
+		for _, w := range c.Words {
+			if strings.Contains(w, "://") {
+				a.in |= origin(w)
+			}
+		}
 		t.paths[c.Name] = t.paths[c.Name] || slices.ContainsFunc(c.Words, func(w string) bool { return t.secretIn(w) != 0 })
 		t.variables[c.Name] |= a.in
 		a.out = a.in
@@ -156,6 +178,17 @@ func (t *tracer) trace(c shell.Call) action {
 	words := shell.Command(c.Words)
 	if len(words) > 0 {
 		a.program = strings.ToLower(path.Base(words[0]))
+		a.computed = strings.Contains(words[0], "${IFS}") || words[0] == "$(…)" && slices.ContainsFunc(c.Inputs, func(i int) bool {
+			return i < len(t.all) && (t.all[i].program == "printf" || t.all[i].out&decoded != 0)
+		})
+		if a.program == "rm" && (t.folder == "~" || t.folder == "/") {
+			words = slices.Clone(words)
+			for i, w := range words {
+				if w == "*" || w == "./*" {
+					words[i] = strings.TrimRight(t.folder, "/") + "/*"
+				}
+			}
+		}
 		a.args = strings.Join(words[1:], " ")
 		a.args = a.args[:min(len(a.args), maxArguments)]
 		t.act(&a, words)
@@ -166,6 +199,35 @@ func (t *tracer) trace(c shell.Call) action {
 	}
 	t.all = append(t.all, a)
 	return a
+}
+
+// words returns the words of a command and of those whose output it reads.
+func (t *tracer) words(a action, depth int) string {
+	out := strings.Join(a.Words, " ")
+	for _, i := range a.Inputs {
+		if i < len(t.all) && depth < maxNested && len(out) < maxArguments {
+			out += "\n" + t.words(t.all[i], depth+1)
+		}
+	}
+	return out
+}
+
+const maxLiterals = 1000 // variables of a text
+
+// resolved returns words in which variables are replaced by their values, as far as they are known.
+func (t *tracer) resolved(words []string) []string {
+	if len(t.literals) == 0 {
+		return words
+	}
+	out := slices.Clone(words)
+	for i, w := range out {
+		for name := range variablesIn(w) {
+			if value, known := t.literals[name]; known && len(out[i])+len(value) < maxArguments {
+				out[i] = strings.ReplaceAll(out[i], "${"+name+"}", value)
+			}
+		}
+	}
+	return out
 }
 
 // values returns the labels of the variables and files in a word.
@@ -208,20 +270,37 @@ func variablesIn(w string) iter.Seq[string] {
 // act sets what a command reads and does.
 func (t *tracer) act(a *action, words []string) {
 	if readers[a.program] {
-		for _, w := range words[1:] {
-			a.in |= t.secretIn(w)
+		for i, w := range words[1:] {
+			if words[i] != "-i" && words[i] != "-F" && words[i] != "-e" && words[i] != "-o" { // the key of the connection
+				a.in |= t.secretIn(w)
+			}
 		}
 	}
 	_, named := interpreters[a.program]
 	switch {
 	case fetchers[a.program]:
 		t.fetch(a, words)
+	case a.program == "cd":
+		t.enter(words[1:])
+	case printsToken(a.program, a.args):
+		a.out |= credential
 	case decodes(a.program, a.args):
 		a.out |= decoded
 	case a.program == "env" && len(words) == 1, a.program == "printenv" && len(words) == 1, a.program == "set" && len(words) == 1, a.program == "export" && strings.HasPrefix(a.args, "-p"):
 		a.out |= environ
-	case senders[a.program]:
+	case senders[a.program], a.program == "find" && strings.Contains(a.args, "-exec curl "):
+		if a.does = transmits; (a.program == "rsync" || a.program == "rclone") && !strings.Contains(a.args, ":") {
+			a.does = nothing // it copies on this machine
+		}
+		if sources[a.program] && !local(words) {
+			a.out |= download
+		}
+	case uploads3(a.program, a.args):
 		a.does = transmits
+	case (sources[a.program] || a.program == "openssl" && strings.HasPrefix(a.args, "s_client")) && !local(words):
+		a.out |= download
+	case (a.program == "awk" || a.program == "gawk") && (strings.Contains(a.args, "system(") || strings.Contains(a.args, `| "sh`)):
+		a.does = executes
 	case a.program == "eval", a.program == "source", a.program == ".":
 		a.does = executes
 		if a.program == "eval" {
@@ -237,10 +316,12 @@ func (t *tracer) act(a *action, words []string) {
 			t.files[w] |= a.in
 		}
 	case (a.program == "cp" || a.program == "mv") && len(words) > 2:
-		t.files[words[len(words)-1]] |= t.files[words[len(words)-2]]
+		t.files[words[len(words)-1]] |= t.files[words[len(words)-2]] | a.in&secret
 	case a.program == "chmod":
 	case t.files[words[0]] != 0: // a file that was downloaded or decoded
 		a.in |= t.files[words[0]]
+		a.does = executes
+	case strings.HasPrefix(words[0], "${") && t.values(words[0])&(download|untrusted|decoded) != 0: // its value is a command
 		a.does = executes
 	}
 	if a.does == nothing && lookups[a.program] && a.in&(secret|environ) != 0 {
@@ -257,6 +338,7 @@ func (c *command) matches(a action) bool {
 		c.gets != 0 && (a.in|a.out)&c.gets == 0,
 		c.gets&untrusted == 0 && c.gets&download != 0 && a.in&untrusted != 0, // it has its own rule
 		c.twin && !a.twin,
+		c.computed && !a.computed,
 		c.silent && !(a.Background && a.Quiet && a.Guarded),
 		c.arguments != nil && !c.arguments.MatchString(a.args):
 		return false

@@ -46,21 +46,23 @@ func (s *scanner) contents(f *source, data []byte) {
 		if f.fixture {
 			c = less(c)
 		}
-		s.finish(r, Finding{File: f.path, Excerpt: x.name, Confidence: c})
+		s.finish(r, Finding{File: f.path, Excerpt: x.name, Confidence: c}, string(data))
 		return
 	}
 }
 
-// magic returns the first bytes of a file.
-func (s *scanner) magic(f *source) []byte {
-	r, err := s.files.Open(f.path)
+// start returns the first bytes of a file.
+func (s *scanner) start(name string, most int64) []byte {
+	r, err := s.files.Open(name)
 	if err != nil {
 		return nil
 	}
 	defer r.Close()
-	data, _ := io.ReadAll(io.LimitReader(r, 512))
+	data, _ := io.ReadAll(io.LimitReader(r, most))
 	return data
 }
+
+const magicLen = 512 // bytes
 
 // payloads finds encoded commands in text.
 func (s *scanner) payloads(f *source) {

@@ -11,6 +11,8 @@ type Coverage struct {
 	// Unlisted counts files that a limit leaves out of Skipped, Findings those left out of the report.
 	Unlisted int `json:"unlisted"`
 	Findings int `json:"unlisted_findings"`
+
+	unknown bool // a file is in a language without rules of its own
 }
 
 // Part is a part of the files.
@@ -48,7 +50,9 @@ func (c Coverage) Percent() int {
 // confidence returns how much it says that nothing was found.
 func (c Coverage) confidence() Confidence {
 	switch p := c.Percent(); {
-	case c.Unread.Files == 0 && len(c.Skipped) == 0 && p == 100:
+	case c.Findings > 0:
+		return Unsure
+	case c.Unread.Files == 0 && len(c.Skipped) == 0 && p == 100 && !c.unknown:
 		return Certain
 	case p >= 80:
 		return Likely

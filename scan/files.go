@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"metier/skillmd"
@@ -18,6 +20,8 @@ import (
 // scanner is the state of a scan.
 type scanner struct {
 	ctx      context.Context
+	started  []started // by the instructions
+	done     map[content]same
 	files    fs.FS
 	limits   Options
 	front    skillmd.Front
@@ -27,6 +31,19 @@ type scanner struct {
 	findings []Finding
 	counts   map[string]int // findings by rule and file, and by identity
 	blast    map[string]place
+}
+
+// content identifies what is found in a file: its bytes, and how they are read.
+type content struct {
+	sum              [sha256.Size]byte
+	lang             string
+	fixture, attacks bool
+}
+
+// same is a file with some content, and whether something was found in it.
+type same struct {
+	file  string
+	found bool
 }
 
 // place is where something was seen.
@@ -75,7 +92,7 @@ func (s *scanner) walk() error {
 		case d.IsDir():
 			return nil
 		case s.coverage.Files >= 8*s.limits.MaxFiles:
-			s.coverage.skip(p, "too many files; this one and those after it are not counted")
+			s.unread(p, "too many files; this one and those after it are not counted", true)
 			return fs.SkipAll
 		}
 		s.list(p, d)
@@ -97,7 +114,15 @@ func (s *scanner) list(p string, d fs.DirEntry) {
 	default:
 		s.coverage.Files++
 		s.coverage.Bytes += info.Size()
-		s.found = append(s.found, source{path: p, size: info.Size(), lang: language(p), fixture: fixture(p), attacks: has(strings.ToLower(strings.Map(spaced, p)), attackWords)})
+		f := source{path: p, size: info.Size(), lang: language(p), fixture: fixture(p), attacks: has(strings.ToLower(strings.Map(spaced, p)), attackWords)}
+		for _, x := range s.started {
+			if strings.HasSuffix(x.word, p) { // the folder before it can be a variable
+				if f.fixture, f.attacks = false, false; f.lang == "" || f.lang == data {
+					f.lang = x.lang
+				}
+			}
+		}
+		s.found = append(s.found, f)
 	}
 }
 
@@ -112,29 +137,55 @@ func (s *scanner) leaveOut(p string, size int64, why string) {
 	s.coverage.Files++
 	s.coverage.Bytes += size
 	s.coverage.Unread.add(size)
-	s.coverage.skip(p, why)
+	s.unread(p, why, executable(language(p)))
 }
+
+// unread reports a file that is not read. Instructions and programs are findings.
+func (s *scanner) unread(p, why string, used bool) {
+	s.coverage.skip(p, why)
+	if used || mainFile(p) || strings.HasPrefix(p, "scripts/") || slices.ContainsFunc(s.started, func(x started) bool { return strings.HasSuffix(x.word, p) }) {
+		r := table.byID["unread-file"]
+		if s.counts[r.ID]++; s.counts[r.ID] > maxOfRule {
+			s.coverage.Findings++
+			return
+		}
+		s.finish(r, Finding{File: p, Excerpt: why, Confidence: r.Confidence}, why)
+	}
+}
+
+// mainFile reports whether a path is that of the skill's instructions.
+func mainFile(p string) bool { return strings.EqualFold(p, "SKILL.md") }
 
 // file reads one file and applies the rules to it.
 func (s *scanner) file(f *source) {
-	data, why := s.read(f)
-	s.contents(f, data)
-	if why == "" && binary(data) {
+	bytes, why := s.read(f)
+	s.contents(f, bytes)
+	f.text = plain(bytes)
+	if lang := interpreter(f.text); lang != "" && (f.lang == "" || f.lang == data) {
+		f.lang = lang
+	}
+	if why == "" && binary([]byte(f.text)) && !executable(f.lang) && f.lang != markdown { // a shell executes a script with a NUL
 		why = "not text"
 	}
 	if why != "" {
 		s.coverage.Unread.add(f.size)
-		s.coverage.skip(f.path, why)
+		s.unread(f.path, why, executable(f.lang))
+		f.text = ""
 		return
 	}
-	f.text = string(data)
+	key := content{sha256.Sum256(bytes), f.lang, f.fixture, f.attacks}
+	if x, seen := s.done[key]; seen && !mainFile(f.path) {
+		if x.found {
+			s.coverage.skip(f.path, "it has the same content as "+x.file+", and the same findings")
+		}
+		s.covered(f)
+		return
+	}
+	before := len(s.findings)
 	for i := 0; i < len(f.text); i++ {
 		if i == 0 || f.text[i-1] == '\n' {
 			f.lines = append(f.lines, i)
 		}
-	}
-	if f.lang == "" {
-		f.lang = interpreter(f.text)
 	}
 	s.characters(f)
 	s.payloads(f)
@@ -145,9 +196,18 @@ func (s *scanner) file(f *source) {
 		s.commands(f, unit{file: f, place: inScript, text: f.text, starts: []segment{{0, 0}}})
 		s.orders(f)
 	default:
-		s.statements(f, unit{file: f, place: inScript, text: f.text, starts: []segment{{0, 0}}}, f.lang)
+		u := unit{file: f, place: inScript, text: f.text, starts: []segment{{0, 0}}}
+		s.statements(f, u, f.lang)
 		s.orders(f)
+		s.lines(f, u)
+		s.coverage.unknown = s.coverage.unknown || f.lang == ""
 	}
+	s.done[key] = same{f.path, len(s.findings) > before}
+	s.covered(f)
+}
+
+// covered counts a file that was read.
+func (s *scanner) covered(f *source) {
 	if f.lang == markdown || f.lang == shellCode {
 		s.coverage.Parsed.add(f.size)
 	} else {
@@ -163,10 +223,10 @@ func (s *scanner) file(f *source) {
 // returns the first bytes.
 func (s *scanner) read(f *source) (data []byte, why string) {
 	if f.size > s.limits.MaxFile {
-		return s.magic(f), fmt.Sprintf("more than %d bytes", s.limits.MaxFile)
+		return s.start(f.path, magicLen), fmt.Sprintf("more than %d bytes", s.limits.MaxFile)
 	}
 	if f.size > s.limits.MaxBytes {
-		return s.magic(f), "the files before it reached the limit of bytes"
+		return s.start(f.path, magicLen), "the files before it reached the limit of bytes"
 	}
 	s.limits.MaxBytes -= f.size
 	r, err := s.files.Open(f.path)
@@ -182,6 +242,20 @@ func (s *scanner) read(f *source) (data []byte, why string) {
 		return nil, "it changed during the scan"
 	}
 	return data, ""
+}
+
+// plain returns the text of a file. UTF-16 with a byte order mark is converted.
+func plain(b []byte) string {
+	if len(b) < 2 || b[0]^b[1] != 0x01 || b[0] < 0xfe {
+		return string(b)
+	}
+	out := make([]uint16, len(b)/2-1)
+	for i := range out {
+		if out[i] = uint16(b[2*i+3])<<8 | uint16(b[2*i+2]); b[0] == 0xfe {
+			out[i] = out[i]<<8 | out[i]>>8
+		}
+	}
+	return string(utf16.Decode(out))
 }
 
 // binary reports whether data is not text.
@@ -219,6 +293,9 @@ var extensions = map[string]string{
 	".ps1": powershell, ".psm1": powershell, ".bat": powershell, ".cmd": powershell,
 	".json": data, ".yaml": data, ".yml": data, ".toml": data, ".txt": data, ".csv": data, ".xml": data, ".html": data, ".svg": data, ".jsonl": data,
 }
+
+// executable reports whether a language is one that runs.
+func executable(lang string) bool { return lang != "" && lang != data && lang != markdown }
 
 func language(p string) string { return extensions[strings.ToLower(path.Ext(p))] }
 

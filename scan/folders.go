@@ -14,13 +14,13 @@ const (
 	maxSkills  = 10_000
 )
 
-// Folders returns the folders that have a SKILL.md, in any case, including those inside other skills,
-// sorted. It follows no links. It returns an error if there are too many folders, so that none is left
-// out silently.
-func Folders(ctx context.Context, files fs.FS) ([]string, error) {
-	var out []string
+// Folders returns the folders that have a SKILL.md, in any case, including those inside other skills.
+// It follows no links; links lists those that are not files of a skill by name, which can lead to more
+// skills. Both are sorted. It returns an error if there are too many folders, so that none is left out
+// silently.
+func Folders(ctx context.Context, files fs.FS) (out, links []string, err error) {
 	seen := 0
-	err := fs.WalkDir(files, ".", func(p string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(files, ".", func(p string, d fs.DirEntry, err error) error {
 		if ctxErr := ctx.Err(); ctxErr != nil {
 			return ctxErr
 		}
@@ -41,9 +41,14 @@ func Folders(ctx context.Context, files fs.FS) ([]string, error) {
 			if len(out) > maxSkills {
 				return fmt.Errorf("more than %d skills", maxSkills)
 			}
+		case d.Type()&fs.ModeSymlink != 0:
+			if links = append(links, p); len(links) > maxSkills {
+				return fmt.Errorf("more than %d links", maxSkills)
+			}
 		}
 		return nil
 	})
 	slices.Sort(out)
-	return slices.Compact(out), err
+	slices.Sort(links)
+	return slices.Compact(out), links, err
 }

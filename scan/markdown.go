@@ -78,14 +78,17 @@ func (s *scanner) document(f *source) {
 	}
 	s.orders(f)
 	if body > 0 {
-		s.sentences(f, []unit{{file: f, text: f.text[:body], starts: []segment{{0, 0}}}})
+		front := unit{file: f, text: f.text[:body], starts: []segment{{0, 0}}}
+		s.sentences(f, []unit{front})
+		s.lines(f, front)
 	}
+	units := []unit{{file: f, text: f.text[body:], starts: []segment{{0, body}}}}
 	if nested(f.text) {
 		f.partly = true
-		s.sentences(f, []unit{{file: f, text: f.text[body:], starts: []segment{{0, body}}}})
-		return
+		units = append(units, fencesOf(f, body)...)
+	} else {
+		units = unitsOf(f, body)
 	}
-	units := unitsOf(f, body)
 	s.sentences(f, units)
 	for _, u := range units {
 		switch {
@@ -106,7 +109,32 @@ func (s *scanner) code(f *source, u unit) {
 		s.commands(f, u)
 	case python, javascript, powershell:
 		s.statements(f, u, u.lang)
+	default:
+		s.lines(f, u)
 	}
+}
+
+// fencesOf returns the blocks of code of a document whose other blocks are not parsed.
+func fencesOf(f *source, body int) (out []unit) {
+	var block *unit
+	at := body
+	for line := range strings.SplitAfterSeq(f.text[body:], "\n") {
+		text := strings.TrimLeft(line, " \t>")
+		switch marks := strings.HasPrefix(text, "```") || strings.HasPrefix(text, "~~~"); {
+		case marks && block == nil:
+			block = &unit{file: f, place: inFence, lang: fenceLanguage(strings.TrimSpace(strings.Trim(text, "`~\r\n")), "")}
+		case marks:
+			out, block = append(out, *block), nil
+		case block != nil:
+			block.starts = append(block.starts, segment{len(block.text), at + len(line) - len(text)})
+			block.text += text
+		}
+		at += len(line)
+	}
+	if block != nil {
+		out = append(out, *block)
+	}
+	return out
 }
 
 // Limits of the blocks in blocks of a document that is parsed.
@@ -214,7 +242,7 @@ func (d *divider) unit(n ast.Node, at where) unit {
 	}
 	u.mention = d.f.attacks || d.announced()
 	if at == inFence {
-		u.mention = u.mention || has(d.lead[max(0, len(d.lead)-400):], attackWords) || refused(d.lead) || labelled(u.text)
+		u.mention = u.mention && !ordered(d.lead) || has(d.lead[max(0, len(d.lead)-400):], attackWords) || refused(d.lead) || labelled(u.text)
 	}
 	return u
 }

@@ -4,13 +4,52 @@ import (
 	"encoding/base64"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
+// enter follows the working folder.
+func (t *tracer) enter(args []string) {
+	args = slices.DeleteFunc(slices.Clone(args), func(w string) bool { return strings.HasPrefix(w, "-") })
+	if t.folder = "~"; len(args) > 0 {
+		t.folder = strings.TrimSuffix(strings.Replace(args[0], "${HOME}", "~", 1), "/")
+	}
+	switch {
+	case len(args) > 0 && strings.Trim(args[0], "/") == "":
+		t.folder = "/"
+	case t.folder != "~" && secretPath(strings.ToLower(t.folder)) == "":
+		t.folder = ""
+	}
+}
+
+// local reports whether an argument is an address of this machine or its network.
+func local(words []string) bool {
+	return slices.ContainsFunc(words[1:], func(w string) bool { return !strings.HasPrefix(w, "-") && hostOf(w).local })
+}
+
+// printsToken reports whether a command prints a credential. It is a login if it is an argument of
+// another command, so only a pipe is followed.
+func printsToken(program, args string) bool {
+	for _, p := range tokenPrinters {
+		if name, rest, _ := strings.Cut(p, " "); name == program && strings.Contains(args, rest) {
+			return true
+		}
+	}
+	return false
+}
+
+var tokenPrinters = []string{"gpg --export-secret", "git credential fill", "gh auth token", "aws sts get-session-token", "aws configure export-credentials", "gcloud auth print-access-token",
+	"az account get-access-token", "security find-generic-password", "security find-internet-password", "secret-tool lookup", "pass show", "op read"}
+
+// uploads3 reports whether a command copies files into a storage service.
+func uploads3(program, args string) bool {
+	return storage[program] && (strings.Contains(args, " s3://") || strings.Contains(args, " gs://") || program == "azcopy")
+}
+
 // fetch handles the programs that download and upload.
 func (t *tracer) fetch(a *action, words []string) {
-	sends, output := false, ""
+	sends, output, addressed := false, "", false
 	for i, w := range words[1:] {
 		next := ""
 		if i+2 < len(words) {
@@ -23,6 +62,7 @@ func (t *tracer) fetch(a *action, words []string) {
 			sends = true
 			a.in |= t.secretIn(afterAt(next)) | t.secretIn(afterAt(w))
 		case strings.Contains(w, "://") || looksLikeHost(w):
+			addressed = addressed || !strings.Contains(w, "${")
 			a.out |= origin(w)
 			if output == "" && a.program != "curl" {
 				output = path.Base(w)
@@ -44,8 +84,13 @@ func (t *tracer) fetch(a *action, words []string) {
 		t.files[output] |= a.out
 		t.files["./"+output] |= a.out
 	}
+	if a.out&(download|installer|untrusted) == 0 && !addressed && !local(words) {
+		a.out |= download // the address is in a variable or a file
+	}
 	if sends {
-		a.does = transmits
+		if a.does = transmits; t.folder != "" && secretPath(strings.ToLower(t.folder)) != "" {
+			a.in |= secret // of a file in the working folder
+		}
 	}
 }
 
@@ -138,20 +183,26 @@ func decodes(program, args string) bool {
 		return strings.Contains(args, " -d")
 	case "xxd":
 		return strings.Contains(args, "-r")
-	case "rev", "uudecode":
+	case "rev", "uudecode", "zcat", "xzcat", "bzcat":
 		return true
+	case "gzip", "gunzip", "xz", "bzip2":
+		return unpackFlag.MatchString(" " + args)
 	case "tr":
 		return strings.Contains(strings.ToLower(args), "a-z") && strings.Contains(strings.ToLower(args), "n-z")
 	}
 	return false
 }
 
+var unpackFlag = regexp.MustCompile(` (-[a-z]*c[a-z]*|--stdout|--to-stdout)\b`)
+
 var decodeFlag = regexp.MustCompile(`(^| )(-d|-D|--decode|-di)( |$)`)
 
 var (
 	fetchers     = set("curl wget iwr invoke-webrequest invoke-restmethod irm aria2c http https xh fetch lynx")
-	readers      = set("cat head tail less more cp mv tar zip gzip base64 xxd openssl grep sed awk sort strings od scp rsync gpg dd jq cut tee curl source .")
-	senders      = set("nc ncat netcat socat scp sftp ftp rsync telnet sendmail mail mutt")
+	readers      = set("cat head tail less more cp mv tar zip gzip base64 xxd openssl grep sed awk sort strings od scp rsync gpg dd jq cut tee curl source . sqlite3 find rclone aws gsutil s3cmd azcopy")
+	senders      = set("nc ncat netcat socat scp sftp ftp rsync rclone telnet sendmail mail mutt")
+	sources      = set("nc ncat netcat socat telnet ssh dig") // what they print comes from the network
+	storage      = set("aws gsutil s3cmd azcopy")
 	lookups      = set("nslookup dig host ping")
 	interpreters = map[string]string{"sh": "c", "bash": "c", "zsh": "c", "dash": "c", "ksh": "c", "fish": "c", "python": "c", "python3": "c", "node": "e", "perl": "e", "ruby": "e", "php": "r", "osascript": "e", "pwsh": "c", "powershell": "c", "iex": "", "invoke-expression": "", "deno": "", "bun": "e"}
 )

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -24,11 +25,12 @@ type sentence struct {
 // split splits a text into sentences.
 func split(u *unit) (out []sentence) {
 	cur := sentence{unit: u}
+	conditional := false
 	end := func() {
 		if len(cur.tokens) > 0 {
 			out = append(out, cur)
 		}
-		cur = sentence{unit: u}
+		cur, conditional = sentence{unit: u}, false
 	}
 	opens := true
 	text := u.text
@@ -38,6 +40,9 @@ func split(u *unit) (out []sentence) {
 			if r == '\n' && (strings.HasPrefix(text[i:], "\n\n") || listItem(text[i+1:])) || r == '!' || r == '?' || r == '。' {
 				end()
 				opens = true
+			}
+			if r == '>' || r == '(' || r == ',' && conditional {
+				opens = true // text in markup, or what to do under a condition
 			}
 			i += size
 			continue
@@ -54,6 +59,7 @@ func split(u *unit) (out []sentence) {
 		}
 		if word != "" {
 			cur.tokens = append(cur.tokens, token{word, from, opens})
+			conditional = conditional || opens && conditions[word]
 			opens = opens && openers[word] || clauses[word] || strings.HasSuffix(raw, ":")
 		}
 		if strings.HasSuffix(raw, ".") && !abbreviations[word] || len(cur.tokens) >= 200 {
@@ -80,6 +86,9 @@ var openers = set("then next finally always silently quietly secretly first also
 
 // clauses begin a new instruction inside a sentence.
 var clauses = set("then and must should always please")
+
+// conditions begin a sentence whose instruction comes after a comma.
+var conditions = set("before after when whenever if for on each every once at during while to as")
 
 var abbreviations = set("e.g i.e etc vs")
 
@@ -165,7 +174,7 @@ func (s *scanner) orders(f *source) {
 
 // has reports whether a text in lower case has one of the words.
 func has(text string, words map[string]bool) bool {
-	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && r != '\'' && r != '-' }) {
+	for w := range strings.FieldsFuncSeq(injection.WithoutAddresses(text), func(r rune) bool { return !unicode.IsLetter(r) && r != '\'' && r != '-' }) {
 		if words[w] {
 			return true
 		}
@@ -175,11 +184,26 @@ func has(text string, words map[string]bool) bool {
 
 // refused reports whether the text before a command asks not to use it.
 func refused(before string) bool {
+	before = injection.WithoutAddresses(before)
 	if i := strings.LastIndexAny(before, ".!?\n"); i >= 0 && i < len(before)-1 {
 		before = before[i:]
 	}
-	return has(before, avoidWords)
+	return has(kept.ReplaceAllString(before, ""), avoidWords)
 }
+
+// kept matches a negation that asks for something: never skip this step.
+var kept = regexp.MustCompile(`\b(never|not|don't|dont)\s+(ever\s+)?(skip|forget|omit|miss|hesitate|stop|ask|wait|leave|worry|change|edit|modify|tell|mention)\b`)
+
+// ordered reports whether the text before a command asks to run it.
+func ordered(before string) bool {
+	before = strings.TrimSpace(injection.WithoutAddresses(before))
+	if i := strings.LastIndexAny(before[:max(0, len(before)-1)], ".!?\n"); i >= 0 {
+		before = strings.TrimSpace(before[i+1:])
+	}
+	return strings.HasSuffix(before, ":") && startsOrder.MatchString(before) && !refused(before)
+}
+
+var startsOrder = regexp.MustCompile(`^(now |first,? |then,? |next,? |always |please |you must |before you begin,? )*(run|execute|start|paste|install)\b`)
 
 // labelled reports whether code begins with a comment that announces it as bad.
 func labelled(code string) bool {

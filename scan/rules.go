@@ -67,13 +67,14 @@ type prose struct {
 
 // command matches a command of shell code.
 type command struct {
-	run    string // names of programs; empty: any
-	args   string // a regular expression for the words after the name
-	writes string // a regular expression for a file that its output is written to
-	gets   label  // what it reads
-	does   deed   // what it does with it
-	silent bool   // it runs in the background, without output, under a condition
-	twin   bool   // it runs in the background and reads the output of the same command
+	run      string // names of programs; empty: any
+	args     string // a regular expression for the words after the name
+	writes   string // a regular expression for a file that its output is written to
+	gets     label  // what it reads
+	does     deed   // what it does with it
+	silent   bool   // it runs in the background, without output, under a condition
+	computed bool   // the name of its program is put together
+	twin     bool   // it runs in the background and reads the output of the same command
 
 	programs   map[string]bool
 	arguments  *regexp.Regexp
@@ -94,7 +95,7 @@ type code struct {
 }
 
 // rules are all rules, grouped by class.
-var rules = slices.Concat(injectionRules, exfiltrationRules, executionRules, destructionRules, obfuscationRules, fileRules, scopeRules)
+var rules = slices.Concat(injectionRules, exfiltrationRules, executionRules, destructionRules, obfuscationRules, fileRules, unreadRules, scopeRules)
 
 // compiled are the rules by what they match.
 type compiled struct {
@@ -160,7 +161,7 @@ var version = func() string {
 			fmt.Fprintln(sum, p.says, p.within, p.order, p.next, p.tight, p.hidden, p.not)
 		}
 		if c := r.command; c != nil {
-			fmt.Fprintf(sum, "%q %q %q %d %d %t %t\n", c.run, c.args, c.writes, c.gets, c.does, c.silent, c.twin)
+			fmt.Fprintf(sum, "%q %q %q %d %d %t %t %t\n", c.run, c.args, c.writes, c.gets, c.does, c.silent, c.twin, c.computed)
 		}
 		if c := r.code; c != nil {
 			fmt.Fprintf(sum, "%q %q %q %d %d\n", c.key, c.text, c.also, c.gets, c.does)

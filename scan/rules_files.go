@@ -78,6 +78,14 @@ var fileRules = []rule{
 		good: []sample{{"assets/a.zip", "PK\x03\x04\x14\x00\x00\x00" + strings.Repeat("\x00", 64)}}},
 }
 
+// unreadRules are about files that the scanner cannot read although a skill uses them.
+var unreadRules = []rule{
+	{Rule: Rule{"unread-file", Obfuscation, Medium, Likely, "A file that the skill uses could not be scanned",
+		"The file is a program, or the instructions, and is too large, a link, or damaged.", "make the file readable, or split it"},
+		bad:  []sample{sh(strings.Repeat("# more than is read\n", maxFile/16))},
+		good: []sample{{"assets/data.json", strings.Repeat("[1, 2, 3, 4, 5]\n", maxFile/8)}, {"assets/a.bin", "\x00\x01"}}},
+}
+
 func front(fields, body string) sample {
 	return md("---\nname: sample\ndescription: " + fields + "\n---\n" + body)
 }

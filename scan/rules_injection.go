@@ -104,7 +104,7 @@ var exfiltrationRules = []rule{
 		good:    []sample{sh("curl -d x=1 https://api.github.com/repos")}},
 	{Rule: Rule{"reads-key-store", Credentials, High, Likely, "A key or password store is read",
 		"The command reads private keys, saved passwords, or password hashes.", "remove the command, or explain why the skill needs the file"},
-		command: &command{run: "cat cp mv tar zip base64 xxd scp rsync sqlite3 strings head less more", args: keyStores},
+		command: &command{run: "cat cp mv tar zip base64 xxd sqlite3 strings head less more", args: keyStores},
 		bad:     []sample{sh("cat /etc/shadow"), sh("cp \"$HOME/Library/Keychains/login.keychain-db\" /tmp/x"), sh("base64 ~/.ssh/id_ed25519")},
 		good:    []sample{sh("cat ~/.ssh/id_ed25519.pub"), sh("ls ~/.ssh")}},
 	{Rule: Rule{"code-reads-key-store", Credentials, High, Likely, "A key or password store is read",

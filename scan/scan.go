@@ -113,7 +113,8 @@ func Skill(ctx context.Context, files fs.FS, o *Options) (Report, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &scanner{ctx: ctx, files: files, limits: limitsOf(o), counts: map[string]int{}, coverage: Coverage{Skipped: []Skip{}}}
+	s := &scanner{ctx: ctx, files: files, limits: limitsOf(o), counts: map[string]int{}, done: map[content]same{}, coverage: Coverage{Skipped: []Skip{}}}
+	s.started = s.startedBy()
 	if err := s.walk(); err != nil {
 		return Report{}, err
 	}

@@ -48,7 +48,8 @@ func (s *scanner) statements(f *source, u unit, lang string) {
 			if r.code.statement != nil && !r.code.statement.MatchString(st.text) || r.code.other != nil && !r.code.other.MatchString(clean[:min(len(clean), 64<<10)]) {
 				continue
 			}
-			s.add(f, r, u.offset(st.at), fenceOf(u))
+			at := u.offset(st.at)
+			s.addCommand(f, r, at, at, fenceOf(u), "", u.text) // the data can come from any other statement
 		}
 	}
 	s.sameFile(f, u, uses, deeds)
@@ -233,7 +234,7 @@ var origins = []struct {
 	{"'base64')", decoded}, {`"base64")`, decoded}, {"'hex')", decoded}, {`"hex")`, decoded}, {"codecs.decode(", decoded}, {"zlib.decompress(", decoded}, {"marshal.loads(", decoded},
 	{"FromBase64String", decoded}, {"fromCharCode", decoded}, {"rot13", decoded}, {"rot_13", decoded}, {"b64decode", decoded},
 	{"requests.get(", download}, {"urlopen(", download}, {"urlretrieve(", download}, {"httpx.get(", download}, {"fetch(", download}, {"axios.get(", download}, {"axios(", download}, {"http.get(", download},
-	{"https.get(", download}, {"DownloadString", download}, {"DownloadFile", download}, {"Invoke-WebRequest", download}, {"iwr ", download}, {"Net::HTTP", download}, {"irm ", download},
+	{"https.get(", download}, {"DownloadString", download}, {"DownloadFile", download}, {"Invoke-WebRequest", download}, {"iwr ", download}, {"Net::HTTP", download}, {"irm ", download}, {"Net.WebClient", download}, {`get("http`, download}, {"get('http", download},
 	{"os.environ.copy(", environ}, {"os.environ.items(", environ}, {"os.environ.values(", environ},
 	{"Get-ChildItem env:", environ}, {"dir env:", environ}, {"gci env:", environ}, {"ENV.to_h", environ},
 }
@@ -270,7 +271,7 @@ func wholeEnvironment(text, name, parts string) bool {
 // deedOf returns what a statement does.
 func deedOf(st string) deed {
 	switch {
-	case oneOf(st, "exec", "eval", "Function", "iex", "Invoke-Expression", "compile(", "vm.run", "runIn") && evaluators.MatchString(st):
+	case oneOf(st, "exec", "eval", "Function", "iex", "Invoke-Expression", "compile(", "vm.run", "runIn", "::Create(") && evaluators.MatchString(st):
 		return executes
 	case oneOf(st, "os.", "subprocess.", "child_process", "exec", "spawn", "Start-Process") && launchers.MatchString(st):
 		return starts
@@ -283,7 +284,7 @@ func deedOf(st string) deed {
 }
 
 var (
-	evaluators = regexp.MustCompile(`(?:^|[^\w.])(?:exec|eval|Function|execfile|iex|Invoke-Expression|runInThisContext|runInNewContext)\s*(?:\(\s*[^)\s]|\s[$("'])|vm\.run\w+\(|builtins\.(?:exec|eval)\(|(?:^|[^\w.])compile\([^)]*["'](?:exec|eval)["']|\|\s*(?:iex|Invoke-Expression)\b`)
+	evaluators = regexp.MustCompile(`(?:^|[^\w.])(?:exec|eval|Function|execfile|iex|Invoke-Expression|runInThisContext|runInNewContext)\s*(?:\(\s*[^)\s]|\s[$("'])|vm\.run\w+\(|builtins\.(?:exec|eval)\(|(?:^|[^\w.])compile\([^)]*["'](?:exec|eval)["']|\|\s*(?:iex|Invoke-Expression)\b|\[scriptblock\]::Create\(`)
 	launchers  = regexp.MustCompile(`os\.(?:system|popen|exec\w*)\(|subprocess\.\w+\(|child_process|(?:^|[^\w])(?:execSync|spawnSync|spawn|execFile|execFileSync)\(|Start-Process`)
-	uploads    = regexp.MustCompile(`\.(?:post|put|patch)\(|urlopen\([^)]*data|Request\([^)]*data\s*=|method["']?\s*[:=]\s*["'](?:POST|PUT)|\.send(?:all|to|mail|_message)?\(|UploadString|UploadFile|UploadData|-Method\s+(?:Post|PUT)|storbinary\(|\.request\(\s*["'](?:POST|PUT)|fetch\([^)]*(?:body|\$\{|\+)|urlopen\([^)]*(?:\+|\{|%|format)|\.get\([^)]*(?:params\s*=)|sendBeacon\(|new Image\(`)
+	uploads    = regexp.MustCompile(`\.(?:post|put|patch)\(|urlopen\([^)]*data|Request\([^)]*data\s*=|method["']?\s*[:=]\s*["'](?:POST|PUT)|\.send(?:all|to|mail|_message)?\(|UploadString|UploadFile|UploadData|-Method\s+(?:Post|PUT)|storbinary\(|\.request\(\s*["'](?:POST|PUT)|fetch\([^)]*(?:body|\$\{|\+)|urlopen\([^)]*(?:\+|\{|%|format)|urlopen\([^,)]+,\s*(?:[a-su-z_'"(]|t[^i])|\.get\([^)]*(?:params\s*=)|sendBeacon\(|new Image\(`)
 )

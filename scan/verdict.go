@@ -70,8 +70,8 @@ func decided(f Finding) int {
 }
 
 // identity returns the ID of a finding. It does not depend on the line or on white space.
-func identity(rule, file, excerpt string, n int) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{rule, file, strings.Join(strings.Fields(excerpt), " "), strings.Repeat("+", n)}, "\x00")))
+func identity(rule, file, about string, n int) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{rule, file, strings.Join(strings.Fields(about), " "), strings.Repeat("+", n)}, "\x00")))
 	return hex.EncodeToString(sum[:8])
 }
 

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"net/netip"
 	"net/url"
 	"path"
 	"strings"
@@ -49,6 +50,8 @@ const (
 	memory
 	payment
 	wallet
+	pastes
+	terminal
 	conceptCount
 )
 
@@ -84,6 +87,8 @@ var vocabulary = map[concept]string{
 	memory:       "claude.md agents.md memory.md soul.md .cursorrules settings.json gemini.md",
 	payment:      "transfer pay send withdraw swap",
 	wallet:       "@wallet",
+	pastes:       "paste",
+	terminal:     "terminal powershell console shell cmd",
 }
 
 var dictionary = func() map[string][]concept {
@@ -163,11 +168,12 @@ func hostOf(address string) host {
 	}
 	name := strings.ToLower(u.Hostname())
 	h := host{name: name, plain: u.Scheme == "http", collector: within(name, collectors), short: within(name, shorteners)}
-	h.local = name == "localhost" || name == "::1" || strings.HasPrefix(name, "127.") || name == "0.0.0.0" || strings.HasSuffix(name, ".local") || strings.HasSuffix(name, ".internal") ||
-		strings.HasPrefix(name, "10.") || strings.HasPrefix(name, "192.168.") || name == "host.docker.internal"
+	ip, err := netip.ParseAddr(name)
+	h.local = name == "localhost" || strings.HasSuffix(name, ".localhost") || strings.HasSuffix(name, ".local") || strings.HasSuffix(name, ".internal") ||
+		err == nil && (ip.IsLoopback() || ip.IsPrivate() || ip.IsUnspecified())
 	h.numeric = name != "" && strings.Contains(name, ".") && strings.Trim(name, "0123456789.") == "" || strings.HasPrefix(name, "0x")
 	h.spoofed = strings.HasPrefix(name, "xn--") && !strings.Contains(name, "${") || mixedHost(name)
-	h.installer = within(name, installers) || name == "raw.githubusercontent.com" && wellKnownRepository(u.Path)
+	h.installer = documented(name, u.Path) || name == "raw.githubusercontent.com" && wellKnownRepository(u.Path)
 	return h
 }
 
@@ -186,8 +192,27 @@ func within(name string, list map[string]bool) bool {
 	return false
 }
 
+// documented reports whether an address is one where a project documents its installer.
+func documented(name, p string) bool {
+	first, rest, _ := strings.Cut(name, ".")
+	if strings.HasPrefix(p, "/x/") && name == "deno.land" { // anybody can publish there
+		return false
+	}
+	return installers[name] || installerHosts[first] && installers[rest]
+}
+
+// installerHosts are hosts of a project's domain that serve its installer.
+var installerHosts = set("www get install sh cli dl download downloads releases")
+
+// wellKnownRepository reports whether a path of raw.githubusercontent.com is in a branch or a tag of a
+// known owner. Pull requests, and commits of forks, are below the owner's name as well.
 func wellKnownRepository(p string) bool {
-	owner, _, _ := strings.Cut(strings.TrimPrefix(p, "/"), "/")
+	owner, rest, _ := strings.Cut(strings.TrimPrefix(p, "/"), "/")
+	_, ref, _ := strings.Cut(rest, "/")
+	ref, _, _ = strings.Cut(ref, "/")
+	if strings.Contains(p, "/refs/pull/") || strings.Contains(p, "..") || len(ref) >= 7 && strings.Trim(ref, "0123456789abcdef") == "" {
+		return false
+	}
 	return set("homebrew nvm-sh ohmyzsh pyenv rbenv asdf-vm astral-sh golangci helm kubernetes docker microsoft google googlecloudplatform aws hashicorp anthropics openai github cli")[strings.ToLower(owner)]
 }
 
@@ -218,7 +243,13 @@ var secretFiles = []struct{ part, name string }{
 	{"169.254.169.254", "cloud credentials"}, {"metadata.google.internal", "cloud credentials"}, {"/proc/self/environ", "the environment"},
 }
 
-// secretPath returns what credentials a path in lower case has, or "".
+// secretFolders contain files with credentials.
+var secretFolders = []struct{ name, what string }{
+	{".ssh", "SSH keys"}, {".aws", "cloud credentials"}, {".azure", "cloud credentials"}, {".config/gcloud", "cloud credentials"}, {".gnupg", "private keys"}, {".kube", "cluster credentials"},
+}
+
+// secretPath returns what credentials a path in lower case has, or "". The path of a folder, or a
+// pattern for all of its files, has those of the files.
 func secretPath(p string) string {
 	if !strings.ContainsAny(p, "./") || strings.HasSuffix(p, ".pub") {
 		return ""
@@ -227,6 +258,22 @@ func secretPath(p string) string {
 		if strings.Contains(p, f.part) {
 			return f.name
 		}
+	}
+	for _, f := range secretFolders {
+		for rest := p; ; {
+			before, after, found := strings.Cut(rest, f.name)
+			if !found {
+				break
+			}
+			whole := strings.TrimPrefix(after, "/")
+			if (before == "" || strings.HasSuffix(before, "/") || strings.ContainsAny(before[len(before)-1:], `"'`)) && (whole == "" || strings.ContainsAny(whole[:1], `*"'),; ]`)) {
+				return f.what
+			}
+			rest = after
+		}
+	}
+	if strings.Contains(p, "/proc/") && strings.HasSuffix(p, "/environ") {
+		return "the environment"
 	}
 	return ""
 }

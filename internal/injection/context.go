@@ -85,9 +85,30 @@ func abbreviated(text string) bool {
 	return strings.HasSuffix(text, "e.g") || strings.HasSuffix(text, "i.e")
 }
 
+// WithoutAddresses returns a text without its web addresses, whose words announce nothing.
+func WithoutAddresses(text string) string {
+	const mark, before, after = "://", " \t\n(<\"'`", " \t\n)>\"'`"
+	i := strings.Index(text, mark)
+	if i < 0 {
+		return text
+	}
+	var b strings.Builder
+	for ; i >= 0; i = strings.Index(text, mark) {
+		b.WriteString(text[:strings.LastIndexAny(text[:i], before)+1])
+		text = text[i+len(mark):]
+		to := strings.IndexAny(text, after)
+		if to < 0 {
+			to = len(text)
+		}
+		text = text[to:]
+	}
+	b.WriteString(text)
+	return b.String()
+}
+
 // has reports whether a text contains one of the words, ignoring case.
 func has(text string, set map[string]bool) bool {
-	for w := range strings.FieldsFuncSeq(strings.ReplaceAll(strings.ToLower(text), "’", "'"), func(r rune) bool { return r != '\'' && r != '-' && (r < 'a' || r > 'z') }) {
+	for w := range strings.FieldsFuncSeq(strings.ReplaceAll(strings.ToLower(WithoutAddresses(text)), "’", "'"), func(r rune) bool { return r != '\'' && r != '-' && (r < 'a' || r > 'z') }) {
 		if set[strings.Trim(w, "'-")] || set[strings.ReplaceAll(w, "'", "")] || strings.HasSuffix(w, "n't") && set["not"] {
 			return true
 		}
