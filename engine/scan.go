@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"metier"
@@ -22,8 +23,8 @@ type Scanned struct {
 }
 
 // Scan scans the skill at a path, which may be relative to base: a skill's folder, its SKILL.md, or a
-// folder that contains skills. It returns the reports in the order of the paths. Nothing is executed,
-// and no network is used.
+// folder that contains skills, or links to them. It returns the reports in the order of the paths.
+// Nothing is executed, and no network is used.
 func Scan(ctx context.Context, base, path string) ([]Scanned, error) {
 	dir := path
 	if !filepath.IsAbs(dir) {
@@ -43,11 +44,12 @@ func Scan(ctx context.Context, base, path string) ([]Scanned, error) {
 		return nil, unscanned(path, err)
 	}
 	defer root.Close()
-	folders, err := scan.Folders(ctx, root.FS())
+	folders, links, err := scan.Folders(ctx, root.FS())
 	if err != nil {
 		return nil, unscanned(path, err)
 	}
-	if len(folders) == 0 {
+	linked := skillLinks(dir, links)
+	if len(folders)+len(linked) == 0 {
 		return nil, &metier.Error{Op: "scan", Path: path, Kind: metier.NotFound, Code: "skill_not_found", Hint: "specify a folder that contains a SKILL.md", Err: errors.New("it contains no SKILL.md")}
 	}
 	names := namesIn(root, folders)
@@ -69,7 +71,39 @@ func Scan(ctx context.Context, base, path string) ([]Scanned, error) {
 		}
 		out = append(out, Scanned{filepath.Join(path, filepath.FromSlash(f)), r})
 	}
+	for _, l := range linked {
+		r, err := scanLinked(ctx, filepath.Join(dir, l))
+		if err != nil {
+			return nil, unscanned(filepath.Join(path, l), err)
+		}
+		out = append(out, Scanned{filepath.Join(path, l), r})
+	}
+	slices.SortStableFunc(out, func(a, b Scanned) int { return strings.Compare(a.Path, b.Path) })
 	return out, nil
+}
+
+// skillLinks returns the links that lead to the folder of a skill: a skill is loaded through them as
+// well.
+func skillLinks(dir string, links []string) (out []string) {
+	for _, l := range links {
+		l = filepath.FromSlash(l)
+		for _, name := range []string{"SKILL.md", "skill.md"} {
+			if _, err := os.Stat(filepath.Join(dir, l, name)); err == nil {
+				out = append(out, l)
+				break
+			}
+		}
+	}
+	return out
+}
+
+func scanLinked(ctx context.Context, dir string) (scan.Report, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return scan.Report{}, err
+	}
+	defer root.Close()
+	return scan.Skill(ctx, root.FS(), nil)
 }
 
 func unscanned(path string, err error) error {
