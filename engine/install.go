@@ -80,7 +80,11 @@ func (e *Engine) Install(ctx context.Context, q Request, global, create bool) (*
 			return nil, err
 		}
 	}
-	in.Store, err = install.Open(ctx, install.Options{Dir: in.Dir, Lock: in.LockFile, Base: base, SkillsLock: in.other, KeepSkillsLock: !global, AgentDir: in.agentDir(base), Now: e.Now, Env: environ(e.Env.Vars), Progress: e.o.Fetched})
+	key := ""
+	if dir := e.Env.StateDir(); dir != "" {
+		key = filepath.Join(dir, "install.key")
+	}
+	in.Store, err = install.Open(ctx, install.Options{Key: key, Dir: in.Dir, Lock: in.LockFile, Base: base, SkillsLock: in.other, KeepSkillsLock: !global, AgentDir: in.agentDir(base), Now: e.Now, Env: environ(e.Env.Vars), Progress: e.o.Fetched})
 	return in, err
 }
 
@@ -120,8 +124,23 @@ func (in *Installation) agentDir(base string) func(agent string) (string, error)
 		if len(folders) == 0 {
 			return "", metier.Fieldf(metier.Invalid, "Request.Agents", "agent_unknown", "", "%s has no such folder", agent.Title)
 		}
-		return filepath.Join(base, filepath.FromSlash(folders[0])), nil
+		dir := filepath.Join(base, filepath.FromSlash(folders[0]))
+		return dir, in.unlinked(base, dir)
 	}
+}
+
+// unlinked reports a link in the path of an agent's folder in a project, unless it leads to the skills
+// folder of another agent: a project must not choose where links are created.
+func (in *Installation) unlinked(base, dir string) error {
+	if in.Global {
+		return nil
+	}
+	rel, err := filepath.Rel(confine.RealPathOfExisting(base), confine.RealPathOfExisting(dir))
+	known := append(agentdirs.ProjectFolders(), keepUp+"/skills")
+	if rel = filepath.ToSlash(rel); err == nil && (slices.Contains(known, rel) || filepath.Join(base, filepath.FromSlash(rel)) == dir) {
+		return nil
+	}
+	return metier.Fieldf(metier.Denied, "Request.Agents", "agent_folder_outside", "remove the link, or omit this agent", "%s is not a skills folder of an agent: it leads to %s", dir, confine.RealPathOfExisting(dir))
 }
 
 // Source reads a source as a user writes it, and checks that the settings allow it.
@@ -199,10 +218,12 @@ func (e *Engine) origins(mounts []metier.Mount, workspace string) {
 	for i := range mounts {
 		mounts[i].Origin = func(h *metier.Head) policy.Tier {
 			dir := cmp.Or(h.Folder, filepath.Dir(h.Location))
-			if foreign[dir] || foreign[filepath.Dir(dir)] {
-				return policy.ThirdParty
+			for ; !foreign[dir]; dir = filepath.Dir(dir) { // it can be nested in another skill
+				if dir == filepath.Dir(dir) {
+					return ""
+				}
 			}
-			return ""
+			return policy.ThirdParty
 		}
 	}
 }

@@ -3,30 +3,36 @@ package install
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"metier"
 	"metier/source/local"
 )
 
 // Adopt returns a plan that adds skills of the folder to the lock, as they are. It takes their sources
-// from the notes of other installers: skills-lock.json, .skill-lock.json, and .openskills.json. A
-// skill without one has its own folder as its source. Without names, it adopts all skills that are
+// from the notes of other installers: skills-lock.json and .skill-lock.json, or .openskills.json. The last
+// one is a file of the skill, so its author can have written it: it is used only if it names a
+// repository. A skill without a note has its own folder as its source. Without names, it adopts all skills that are
 // not in the lock.
 func (s *Store) Adopt(ctx context.Context, names []string) (*Plan, error) {
-	unlocked, err := s.unlocked()
-	if err != nil {
-		return nil, err
-	}
+	p := &Plan{store: s, id: s.o.ID()}
 	if len(names) == 0 {
+		unlocked, err := s.unlocked(ctx)
+		if err != nil {
+			return nil, err
+		}
 		for _, v := range unlocked {
-			names = append(names, v.Name)
+			if checkName(v.Name) == nil && s.hasSkill(v.Name) {
+				names = append(names, v.Name)
+			} else {
+				p.Notes = append(p.Notes, fmt.Sprintf("skill %q is not adopted: only folders directly in %s can be in the lock", v.Name, s.o.Dir))
+			}
 		}
 	}
 	notes, err := readSkillsLock(s.o.SkillsLock)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{store: s, id: s.o.ID()}
 	for _, name := range names {
 		if _, ok := s.lock.Skills[name]; ok {
 			return nil, metier.Fieldf(metier.Invalid, "Request.Skills", "skill_installed", "omit it", "skill %q is already in %s", name, s.o.Lock)
@@ -39,9 +45,9 @@ func (s *Store) Adopt(ctx context.Context, names []string) (*Plan, error) {
 			return nil, err
 		}
 		c := Change{Name: name, Action: Adopt, Entry: Entry{Source: s.portable(Source{Kind: Folder, Location: s.path(name)}), Tree: string(m.Tree), Files: lockedFiles(m)}}
-		if noted, ok := s.openSkillsSource(name); ok {
+		if noted, ok := notes.source(name); ok {
 			c.Entry.Source = noted
-		} else if noted, ok := notes.source(name); ok {
+		} else if noted, ok := s.openSkillsSource(name); ok {
 			c.Entry.Source = noted
 		}
 		p.Changes = append(p.Changes, c)

@@ -2,44 +2,21 @@ package install
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"path"
 	"path/filepath"
-	"time"
+	"slices"
 
 	"metier"
 	"metier/internal/atomicfile"
 	"metier/internal/confine"
-	"metier/internal/namedfile"
 )
 
 // step is what tests can stop before each change of a file or folder.
 const step = "install-step"
-
-// journal is the file in the staging folder that makes a change final. It lists what remains to be done.
-const journal = "journal.json"
-
-// maxJournal limits the size of a journal that is read.
-const maxJournal = 2 * maxLock
-
-// decided is the content of a journal.
-type decided struct {
-	ID   string            `json:"id"`
-	Put  map[string]string `json:"put"`  // names, and the trees that they get
-	Gone []string          `json:"gone"` // names that are removed
-	File string            `json:"file"` // of the lock
-	Lock string            `json:"lock"` // its new text
-	// Other is the new text of the lock of the package skills, or nil.
-	Other []byte `json:"other,omitempty"`
-	// Links of other agents' folders that are created and removed.
-	Links   []link    `json:"links,omitempty"`
-	Unlinks []link    `json:"unlinks,omitempty"`
-	At      time.Time `json:"at"`
-}
 
 // Apply makes the change. If the process is killed, the store has either the old skills or the new
 // ones when it is opened again.
@@ -49,11 +26,14 @@ func (p *Plan) Apply(ctx context.Context) error {
 		return errors.Join(err, p.Discard())
 	}
 	next := Lock{Version: lockVersion, Skills: maps.Clone(s.lock.Skills)}
-	d := decided{ID: p.id, Put: map[string]string{}, Gone: []string{}, File: s.o.Lock, At: s.o.Now().UTC()}
+	d := decided{ID: p.id, Put: map[string]string{}, Gone: []string{}, Dir: s.real, File: s.o.Lock, At: s.o.Now().UTC()}
 	for _, c := range p.Changes {
 		create, remove, err := s.relink(c)
 		if err != nil {
 			return errors.Join(err, p.Discard())
+		}
+		if c.unusable {
+			create = nil
 		}
 		d.Links, d.Unlinks = append(d.Links, create...), append(d.Unlinks, remove...)
 		switch c.Action {
@@ -71,19 +51,15 @@ func (p *Plan) Apply(ctx context.Context) error {
 	if d.Other, err = s.skillsLockText(ctx, p); err != nil {
 		return errors.Join(err, p.Discard())
 	}
-	raw, err := json.Marshal(d)
-	if err != nil {
-		return errors.Join(err, p.Discard())
-	}
 	if err := confine.Sync(s.root); err != nil {
 		return errors.Join(err, p.Discard())
 	}
 	if err := ctx.Err(); err != nil {
 		return errors.Join(context.Cause(ctx), p.Discard())
 	}
-	if err := atomicfile.PutIn(s.work, journal, raw, 0o600); err != nil {
-		if gone := s.work.Remove(journal); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
-			return errors.Join(err, gone) // it may be complete, so what it needs must stay
+	if clean, err := s.decide(d); err != nil {
+		if !clean {
+			return err
 		}
 		return errors.Join(err, p.Discard())
 	}
@@ -96,18 +72,15 @@ func (p *Plan) Apply(ctx context.Context) error {
 
 // recover completes the change in the journal, if there is one, and removes everything staged.
 func (s *Store) recover(ctx context.Context) error {
-	raw, err := namedfile.ReadIn(s.work, journal, maxJournal)
-	if err == nil {
-		var d decided
-		if err := json.Unmarshal(raw, &d); err != nil {
-			return &metier.Error{Op: "recover", Path: s.path(work, journal), Kind: metier.Invalid, Code: "install_journal_damaged", Hint: "remove the file, and run verify", Err: err}
-		}
+	d, ok, err := s.decision()
+	if err != nil {
+		return err
+	}
+	if ok {
 		if err := s.finish(ctx, d); err != nil {
 			return err
 		}
 		s.Recovered = true
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
 	}
 	return s.clean()
 }
@@ -130,9 +103,6 @@ func (s *Store) clean() error {
 
 // finish does what a journal says. It can be repeated after any interruption.
 func (s *Store) finish(ctx context.Context, d decided) error {
-	if d.ID == "" || d.ID != path.Base(d.ID) || d.File != s.o.Lock {
-		return metier.Errorf(metier.Invalid, "install_journal_damaged", "remove the file, and run verify", "%s is of another store", s.path(work, journal))
-	}
 	for name, tree := range d.Put {
 		if err := checkName(name); err != nil {
 			return err
@@ -177,6 +147,17 @@ func (s *Store) finish(ctx context.Context, d decided) error {
 
 // finishLinks creates and removes links.
 func (s *Store) finishLinks(d decided) error {
+	clear(s.dirs) // the folders can be others since the change was planned
+	for _, l := range slices.Concat(d.Links, d.Unlinks) {
+		if err := checkName(l.Name); err != nil {
+			return err
+		}
+		if dir, err := s.agentDir(l.Agent); err != nil {
+			return err
+		} else if dir != l.Dir {
+			return metier.Fieldf(metier.Conflict, "Request.Agents", "agent_folder_outside", "restore the folder", "the skills folder of %s is %s now, not %s", l.Agent, dir, l.Dir)
+		}
+	}
 	for _, l := range d.Links {
 		if err := s.connect(l); err != nil {
 			return err
@@ -217,7 +198,7 @@ func (s *Store) put(ctx context.Context, id, name, tree string) error {
 // retire moves an installed skill into the staging folder, which is then removed.
 func (s *Store) retire(id, name string) error {
 	old := filepath.FromSlash(path.Join(work, id, "old"))
-	if err := s.root.MkdirAll(old, 0o755); err != nil {
+	if err := s.work.MkdirAll(filepath.Join(id, "old"), 0o755); err != nil {
 		return err
 	}
 	if err := atomicfile.At(step, name); err != nil {

@@ -3,7 +3,10 @@ package install
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
 	"path"
 	"path/filepath"
@@ -62,11 +65,8 @@ func (p *Plan) Diff(c Change) (Diff, error) {
 			return d, err
 		}
 		f.compare(was, now, c, &left)
-		if isSkillFile(f.Path) && was != nil && now != nil {
-			d.compareTools(was, now)
-		}
 	}
-	return d, nil
+	return d, p.compareTools(c, &d)
 }
 
 // isSkillFile reports whether a file of a skill is its SKILL.md.
@@ -134,12 +134,38 @@ func (f *FileDiff) compare(was, now []byte, c Change, left *int) {
 
 func isText(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 }
 
-// compareTools compares the lists of allowed tools of two versions of a SKILL.md.
-func (d *Diff) compareTools(was, now []byte) {
-	a, _ := skillmd.Parse(was)
-	b, _ := skillmd.Parse(now)
-	if slices.Equal(a.Front.AllowedTools, b.Front.AllowedTools) && a.Front.AllowedToolsDeclared == b.Front.AllowedToolsDeclared {
-		return
+// compareTools compares the lists of allowed tools of two versions of a skill, however large their
+// SKILL.md is.
+func (p *Plan) compareTools(c Change, d *Diff) error {
+	a, err := p.front(c.Name)
+	if err != nil {
+		return err
 	}
-	d.Tools, d.ToolsWere, d.ToolsNow = true, a.Front.AllowedTools, b.Front.AllowedTools
+	b, err := p.front(path.Join(work, p.id, "new", c.Name))
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(a.AllowedTools, b.AllowedTools) || a.AllowedToolsDeclared != b.AllowedToolsDeclared {
+		d.Tools, d.ToolsWere, d.ToolsNow = true, a.AllowedTools, b.AllowedTools
+	}
+	return nil
+}
+
+// front returns the frontmatter of a skill in a folder of the store; an empty one if it has no SKILL.md.
+func (p *Plan) front(folder string) (skillmd.Front, error) {
+	for _, name := range []string{"SKILL.md", "skill.md"} {
+		at := filepath.FromSlash(path.Join(folder, name))
+		if info, err := p.store.root.Lstat(at); errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+			continue
+		}
+		file, err := p.store.root.Open(at)
+		if err != nil {
+			return skillmd.Front{}, err
+		}
+		defer file.Close()
+		text, err := io.ReadAll(io.LimitReader(file, skillmd.MaxHead))
+		doc, _ := skillmd.Parse(text)
+		return doc.Front, err
+	}
+	return skillmd.Front{}, nil
 }

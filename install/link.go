@@ -11,12 +11,22 @@ import (
 	"metier"
 	"metier/internal/atomicfile"
 	"metier/internal/confine"
+	"metier/internal/rootfile"
 )
 
 // link is a link in the skills folder of another agent.
 type link struct {
-	Dir  string `json:"dir"`  // the folder
-	Name string `json:"name"` // of the skill
+	Agent string `json:"agent"`
+	Dir   string `json:"dir"`  // the real path of the agent's folder
+	Name  string `json:"name"` // of the skill
+}
+
+// at returns the path of a link. Two agents can have the same folder, and so the same link.
+func (l link) at() string { return filepath.Join(l.Dir, l.Name) }
+
+// hasLink reports whether a link is in a list.
+func hasLink(list []link, l link) bool {
+	return slices.ContainsFunc(list, func(x link) bool { return x.at() == l.at() })
 }
 
 // links returns the links that a skill has, by its entry.
@@ -30,8 +40,8 @@ func (s *Store) links(name string, e *Entry) ([]link, error) {
 		if err != nil {
 			return nil, err
 		}
-		if dir != "" && !slices.Contains(out, link{dir, name}) {
-			out = append(out, link{dir, name})
+		if l := (link{agent, dir, name}); dir != "" && !hasLink(out, l) {
+			out = append(out, l)
 		}
 	}
 	return out, nil
@@ -42,23 +52,29 @@ func (s *Store) agentDir(agent string) (string, error) {
 	if s.o.AgentDir == nil {
 		return "", metier.Fieldf(metier.Invalid, "Request.Agents", "agent_unknown", "", "this store has no folders of other agents")
 	}
+	if real, ok := s.dirs[agent]; ok {
+		return real, nil
+	}
 	dir, err := s.o.AgentDir(agent)
 	if err != nil {
 		return "", err
 	}
 	real := confine.RealPathOfExisting(dir)
-	if real == confine.RealPathOfExisting(s.o.Dir) {
-		return "", nil
-	}
-	if base := confine.RealPathOfExisting(s.o.Base); !confine.Within(base, real) {
+	switch base := confine.RealPathOfExisting(s.o.Base); {
+	case real == s.real:
+		real = ""
+	case !confine.Within(base, real):
 		return "", metier.Fieldf(metier.Denied, "Request.Agents", "agent_folder_outside", "remove the link", "%s leads out of %s", dir, s.o.Base)
+	case inRepository(base, real):
+		return "", metier.Fieldf(metier.Denied, "Request.Agents", "agent_folder_outside", "remove the link", "%s leads to %s, in the data of a version control system", dir, real)
 	}
+	s.dirs[agent] = real
 	return real, nil
 }
 
 // target returns what a link contains.
 func (s *Store) target(l link) (string, error) {
-	return filepath.Rel(l.Dir, filepath.Join(confine.RealPathOfExisting(s.o.Dir), l.Name))
+	return filepath.Rel(l.Dir, filepath.Join(s.real, l.Name))
 }
 
 // linked reports whether a link exists. Anything else in its place is an error.
@@ -67,7 +83,7 @@ func (s *Store) linked(l link) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	path := filepath.Join(l.Dir, l.Name)
+	path := l.at()
 	got, err := os.Readlink(path)
 	switch {
 	case err == nil && got == want:
@@ -80,6 +96,19 @@ func (s *Store) linked(l link) (bool, error) {
 		err = errors.New("it is not a link")
 	}
 	return false, &metier.Error{Op: "link", Path: path, Field: "Request.Agents", Kind: metier.Conflict, Code: "skill_exists", Hint: "remove it, or leave this agent out", Err: err}
+}
+
+// hasSkill reports whether an installed skill is a folder with a SKILL.md.
+func (s *Store) hasSkill(name string) bool {
+	dir, err := rootfile.Enter(s.root, name)
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	return slices.ContainsFunc([]string{"SKILL.md", "skill.md"}, func(file string) bool {
+		info, err := dir.Lstat(file)
+		return err == nil && info.Mode().IsRegular()
+	})
 }
 
 // connect creates a link.
@@ -97,7 +126,7 @@ func (s *Store) connect(l link) error {
 	if err != nil {
 		return err
 	}
-	return os.Symlink(to, filepath.Join(l.Dir, l.Name))
+	return os.Symlink(to, l.at())
 }
 
 // disconnect removes a link. What is not that link stays.
@@ -105,7 +134,7 @@ func (s *Store) disconnect(l link) error {
 	if there, err := s.linked(l); !there || err != nil {
 		return nil
 	}
-	return os.Remove(filepath.Join(l.Dir, l.Name))
+	return os.Remove(l.at())
 }
 
 // relink returns the links that a change creates, and those that it removes.
@@ -120,7 +149,7 @@ func (s *Store) relink(c Change) (create, remove []link, err error) {
 		}
 	}
 	for _, l := range old {
-		if !slices.Contains(create, l) {
+		if !hasLink(create, l) {
 			remove = append(remove, l)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"metier/internal/atomicfile"
 	"metier/internal/confine"
 	"metier/internal/namedfile"
+	"metier/internal/rootfile"
 )
 
 // provenances is the folder in a skills folder with a file for each installed skill.
@@ -52,7 +53,12 @@ func (e Entry) provenance(located Source, at time.Time) Provenance {
 // ReadProvenance returns the provenance of the skill in a folder, or false if none is stored.
 func ReadProvenance(folder string) (Provenance, bool, error) {
 	var p Provenance
-	root, err := os.OpenRoot(filepath.Join(filepath.Dir(folder), filepath.FromSlash(provenances)))
+	skills, err := os.OpenRoot(filepath.Dir(folder))
+	if err != nil {
+		return p, false, ignoreMissing(err)
+	}
+	defer skills.Close()
+	root, err := rootfile.EnterPath(skills, provenances, nil)
 	if err != nil {
 		return p, false, ignoreMissing(err)
 	}
@@ -73,10 +79,7 @@ func ignoreMissing(err error) error {
 
 // note stores the provenances of the skills of a change, and removes those of removed skills.
 func (s *Store) note(d decided) error {
-	if err := s.root.MkdirAll(filepath.FromSlash(provenances), 0o755); err != nil {
-		return err
-	}
-	dir, err := s.root.OpenRoot(filepath.FromSlash(provenances))
+	dir, err := s.own(provenances)
 	if err != nil {
 		return err
 	}

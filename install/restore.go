@@ -14,8 +14,8 @@ import (
 
 // Restore returns a plan that installs the skills of the lock whose folders are missing. It fetches the
 // locked commits and digests, and fails with kind Drift if the files do not match the lock. The
-// lock stays as it is. Skills that were modified are kept, with a note. If frozen is set, they and a
-// missing lock are errors of kind Drift. Apply or Discard ends the plan.
+// lock stays as it is. Skills that were modified are kept, with a note. If frozen is set, they, skills
+// that are not in the lock, and a missing lock are errors of kind Drift. Apply or Discard ends the plan.
 func (s *Store) Restore(ctx context.Context, frozen bool, set settings.Settings) (*Plan, error) {
 	if _, err := os.Lstat(s.o.Lock); frozen && errors.Is(err, fs.ErrNotExist) {
 		return nil, &metier.Error{Path: s.o.Lock, Kind: metier.Drift, Code: "lock_missing", Hint: "commit metier.lock, or add skills first", Err: errors.New("there is no lock")}
@@ -28,6 +28,8 @@ func (s *Store) Restore(ctx context.Context, frozen bool, set settings.Settings)
 	var from origins
 	for _, v := range list {
 		switch {
+		case v.State == Unlocked && frozen:
+			return nil, &metier.Error{Skill: v.Name, Kind: metier.Drift, Code: "skill_unlocked", Hint: "remove its folder, or add it to the lock with 'metier adopt'", Err: fmt.Errorf("it is in %s, but not in the lock", s.o.Dir)}
 		case v.State == Unlocked:
 		case v.State == Missing:
 			from.add(originKey{base(v.Entry.Source), v.Entry.Commit, v.Entry.Digest}, v.Name)
@@ -37,7 +39,11 @@ func (s *Store) Restore(ctx context.Context, frozen bool, set settings.Settings)
 			return nil, &metier.Error{Skill: v.Name, Kind: metier.Drift, Code: "skill_modified", Hint: "restore its files from version control, or remove its folder", Err: fmt.Errorf("its files in %s do not match the lock", s.path(v.Name))}
 		default:
 			p.keep(v.Name, *v.Entry)
-			p.Notes = append(p.Notes, fmt.Sprintf("skill %q was changed after it was installed, and is kept", v.Name))
+			note := fmt.Sprintf("skill %q was changed after it was installed, and is kept", v.Name)
+			if v.Err != nil {
+				note += ": " + v.Err.Error()
+			}
+			p.Notes = append(p.Notes, note)
 		}
 	}
 	for _, k := range from.keys {

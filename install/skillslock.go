@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"net/url"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -176,7 +175,8 @@ func compareNames(a, b string) int {
 // openSkillsFile is the file in which the npm package openskills notes where a skill came from.
 const openSkillsFile = ".openskills.json"
 
-// openSkillsSource returns the source that the package openskills noted in a skill's folder.
+// openSkillsSource returns the repository that the package openskills noted in a skill's folder. A folder is
+// not accepted: the skill, which contains the note, would then be local by its own word.
 func (s *Store) openSkillsSource(name string) (Source, bool) {
 	dir, err := s.root.OpenRoot(name)
 	if err != nil {
@@ -187,14 +187,8 @@ func (s *Store) openSkillsSource(name string) (Source, bool) {
 	if err != nil {
 		return Source{}, false
 	}
-	var e struct{ SourceType, RepoURL, Subpath, LocalPath string }
-	if json.Unmarshal(bytes.TrimSpace(raw), &e) != nil {
-		return Source{}, false
-	}
-	if e.SourceType == "local" && filepath.IsAbs(e.LocalPath) {
-		return Source{Kind: Folder, Location: e.LocalPath}, true
-	}
-	if e.SourceType != "git" {
+	var e struct{ SourceType, RepoURL, Subpath string }
+	if json.Unmarshal(bytes.TrimSpace(raw), &e) != nil || e.SourceType != "git" {
 		return Source{}, false
 	}
 	out, err := repository(strings.TrimSuffix(e.RepoURL, ".git"), "", e.Subpath)

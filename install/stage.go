@@ -55,6 +55,7 @@ type Change struct {
 	Modified bool         // the installed files differ from the lock
 	Links    []string     // links that are created
 	Scan     *scan.Report // of the new files; nil if they are the same
+	unusable bool         // it is kept, but is no skill, and gets no new links
 }
 
 // Changes reports whether the change changes a file. Otherwise, only the lock may change.
@@ -132,8 +133,12 @@ func (p *Plan) order() error {
 				return err
 			}
 			if !there {
-				c.Links = append(c.Links, filepath.Join(l.Dir, l.Name))
+				c.Links = append(c.Links, l.at())
 			}
+		}
+		if c.Action == Keep && len(c.Links) > 0 && !p.store.hasSkill(c.Name) {
+			c.Links, c.unusable = nil, true
+			p.Notes = append(p.Notes, fmt.Sprintf("skill %q is not linked: %s is not a folder with a SKILL.md", c.Name, p.store.path(c.Name)))
 		}
 	}
 	return nil
@@ -303,6 +308,9 @@ func (s *Store) compare(ctx context.Context, c *Change, agents []string, force b
 		return nil
 	}
 	if err != nil && !force {
+		if locked && metier.CodeOf(err) == "skill_exists" {
+			return s.modified(c.Name)
+		}
 		return err
 	}
 	now := lockedFiles(m)

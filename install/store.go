@@ -8,11 +8,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"metier"
+	"metier/internal/confine"
 	"metier/internal/lockfile"
+	"metier/internal/rootfile"
+	"metier/settings"
 	"metier/source/local"
 )
 
@@ -31,9 +35,13 @@ type Options struct {
 	KeepSkillsLock bool
 	// AgentDir returns the skills folder of another agent. nil means that there are none.
 	AgentDir func(agent string) (string, error)
-	Now      func() time.Time // nil: time.Now
-	ID       func() string    // names a change; nil: random
-	Env      []string         // environment of git; nil: an empty one
+	// Key is a file outside of the skills folder with a random key, which is created when it is needed. The
+	// journal of a change is signed with it, so that no repository can contain a journal that is completed.
+	// If it cannot be used or is "", an interrupted change is not completed, but reported.
+	Key string
+	Now func() time.Time // nil: time.Now
+	ID  func() string    // names a change; nil: random
+	Env []string         // environment of git; nil: an empty one
 	// Progress receives what git reports while it fetches, as lines that are safe to print; nil: it is dropped.
 	Progress func(line string)
 }
@@ -45,6 +53,9 @@ type Store struct {
 	work *os.Root // the folder work in it
 	held *lockfile.Lock
 	lock Lock
+	real string            // the real path of the skills folder
+	dirs map[string]string // by agent: the real path of its skills folder, or "" if it is the store itself
+	key  []byte            // that signs journals
 	// Recovered reports that an interrupted change was completed when the store was opened.
 	Recovered bool
 }
@@ -58,19 +69,23 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.ID == nil {
 		o.ID = func() string { return rand.Text()[:16] }
 	}
-	if err := os.MkdirAll(filepath.Join(o.Dir, filepath.FromSlash(work)), 0o755); err != nil {
+	s := &Store{o: o, real: confine.RealPathOfExisting(o.Dir), dirs: map[string]string{}}
+	if inRepository(o.Base, s.real) {
+		return nil, metier.Errorf(metier.Denied, "install_root_outside", "remove the link", "%s leads to %s, in the data of a version control system", o.Dir, s.real)
+	}
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, err
 	}
 	root, err := os.OpenRoot(o.Dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{o: o, root: root}
-	if err := ignore(root); err != nil {
+	s.root = root
+	if s.work, err = s.own(work); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	if s.work, err = root.OpenRoot(filepath.FromSlash(work)); err != nil {
-		return nil, errors.Join(err, root.Close())
+	if err := ignore(root); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	if s.held, err = lockfile.Wait(ctx, s.path(work, "lock")); err == nil {
 		err = s.recover(ctx)
@@ -97,9 +112,33 @@ func ignore(root *os.Root) error {
 	return errors.Join(err, f.Close())
 }
 
+// own opens a folder of the store that is no skill, and creates it if it does not exist. A repository may
+// contain a link in its place, which is not followed.
+func (s *Store) own(name string) (*os.Root, error) {
+	dir, err := rootfile.EnterPath(s.root, name, rootfile.Mkdir)
+	if errors.Is(err, rootfile.ErrLink) {
+		return nil, metier.Errorf(metier.Denied, "install_folder_linked", "remove "+s.path(".metier"), "%s: %v", s.path(name), err)
+	}
+	return dir, err
+}
+
+// inRepository reports whether a real path below a folder is in the data of a version control system.
+func inRepository(base, real string) bool {
+	rel, err := filepath.Rel(confine.RealPathOfExisting(base), real)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(strings.Split(filepath.ToSlash(rel), "/"), func(part string) bool {
+		return slices.Contains([]string{".bzr", ".git", ".hg", ".jj", ".svn"}, strings.ToLower(part))
+	})
+}
+
 // Close ends the use of the store.
 func (s *Store) Close() error {
-	err := errors.Join(s.root.Close(), s.work.Close())
+	err := s.root.Close()
+	if s.work != nil {
+		err = errors.Join(err, s.work.Close())
+	}
 	if s.held != nil {
 		err = errors.Join(err, s.held.Release())
 	}
@@ -151,11 +190,15 @@ func (s *Store) manifest(ctx context.Context, folder string) (metier.Manifest, e
 	case !info.IsDir():
 		return metier.Manifest{}, metier.Errorf(metier.Conflict, "skill_exists", "remove it", "%s is not a folder", s.path(folder))
 	}
-	src, err := local.New(s.path(folder), &local.Options{})
+	src, err := local.New(s.path(folder), &local.Options{FileNames: settings.FileNamesLower})
 	if err != nil {
 		return metier.Manifest{}, err
 	}
-	return manifestOf(ctx, src, ".")
+	m, err := manifestOf(ctx, src, ".")
+	if metier.KindOf(err) == metier.NotFound {
+		err = metier.Errorf(metier.Conflict, "skill_exists", "remove it", "%s is a folder without a SKILL.md", s.path(folder))
+	}
+	return m, err
 }
 
 // manifestOf returns all files of a skill. A file that is not in the manifest is an error.

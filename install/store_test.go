@@ -30,9 +30,14 @@ func placeIn(t *testing.T, base string) place {
 	return place{t, filepath.Join(base, "skills"), filepath.Join(base, "metier.lock"), filepath.Join(base, "from")}
 }
 
+// options are those with which the store is opened.
+func (p place) options() install.Options {
+	return install.Options{Key: p.key(), Dir: p.dir, Lock: p.lock, Base: filepath.Dir(p.dir), SkillsLock: p.skillsLock(), KeepSkillsLock: true, AgentDir: p.agentDir, Now: func() time.Time { return time.Unix(0, 0) }}
+}
+
 func (p place) open() *install.Store {
 	p.t.Helper()
-	s, err := install.Open(p.t.Context(), install.Options{Dir: p.dir, Lock: p.lock, Base: filepath.Dir(p.dir), SkillsLock: p.skillsLock(), KeepSkillsLock: true, AgentDir: p.agentDir, Now: func() time.Time { return time.Unix(0, 0) }})
+	s, err := install.Open(p.t.Context(), p.options())
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -62,7 +67,8 @@ func (p place) request() install.Request {
 	return install.Request{Source: install.Source{Kind: install.Folder, Location: p.in}, All: true}
 }
 
-func (p place) prepare(s *install.Store, r install.Request) (*install.Plan, error) {
+func (p place) settings() settings.Settings {
+	p.t.Helper()
 	layer, err := settings.Profile(settings.DefaultProfile)
 	if err != nil {
 		p.t.Fatal(err)
@@ -71,7 +77,11 @@ func (p place) prepare(s *install.Store, r install.Request) (*install.Plan, erro
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return s.Prepare(p.t.Context(), r, set)
+	return set
+}
+
+func (p place) prepare(s *install.Store, r install.Request) (*install.Plan, error) {
+	return s.Prepare(p.t.Context(), r, p.settings())
 }
 
 // add installs everything in the folder of sources.
@@ -333,6 +343,10 @@ func TestPrepare_KeepsWhatIsInTheFolderOfAnAgent(t *testing.T) {
 		"another link": func(dir string) error {
 			return errors.Join(os.MkdirAll(dir, 0o755), os.Symlink("/etc", filepath.Join(dir, "pdf")))
 		},
+		"the data of git": func(dir string) error {
+			git := filepath.Join(filepath.Dir(dir), ".git/hooks")
+			return errors.Join(os.MkdirAll(git, 0o755), os.Symlink(".git/hooks", dir))
+		},
 		"a way out": func(dir string) error {
 			return errors.Join(os.MkdirAll(filepath.Dir(dir), 0o755), os.Symlink("/etc", dir))
 		},
@@ -349,7 +363,7 @@ func TestPrepare_KeepsWhatIsInTheFolderOfAnAgent(t *testing.T) {
 			r := p.request()
 			r.Agents = []string{"one"}
 			_, err := p.prepare(s, r)
-			want := map[string]string{"a folder": "skill_exists", "another link": "skill_exists", "a way out": "agent_folder_outside"}[name]
+			want := map[string]string{"a folder": "skill_exists", "another link": "skill_exists", "a way out": "agent_folder_outside", "the data of git": "agent_folder_outside"}[name]
 			if diff := cmp.Diff(want, metier.CodeOf(err)); diff != "" {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"metier"
+	"metier/settings"
+	"metier/source/local"
 )
 
 // State is how an installed skill compares with the lock.
@@ -59,7 +61,7 @@ func (s *Store) Verify(ctx context.Context, names []string) ([]Verified, error) 
 		out = append(out, v)
 	}
 	if len(names) == 0 {
-		unlocked, err := s.unlocked()
+		unlocked, err := s.unlocked(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -69,24 +71,20 @@ func (s *Store) Verify(ctx context.Context, names []string) ([]Verified, error) 
 	return out, nil
 }
 
-// unlocked returns the skills in the folder that are not in the lock.
-func (s *Store) unlocked() ([]Verified, error) {
-	dir, err := s.root.Open(".")
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	entries, err := dir.ReadDir(-1)
+// unlocked returns the skills in the folder that are not in the lock, as they would be found: also those
+// in folders of folders, and behind links that stay in the project. Their names are their paths.
+func (s *Store) unlocked(ctx context.Context) ([]Verified, error) {
+	src, err := local.New(s.o.Dir, &local.Options{FileNames: settings.FileNamesLower, Symlinks: settings.SymlinksInBounds, AllowedRoots: []string{s.o.Base}})
 	if err != nil {
 		return nil, err
 	}
 	var out []Verified
-	for _, e := range entries {
-		if _, ok := s.lock.Skills[e.Name()]; ok || !e.IsDir() || checkName(e.Name()) != nil {
-			continue
+	for h, err := range src.List(ctx) {
+		if err != nil {
+			return nil, err
 		}
-		if _, err := s.root.Lstat(e.Name() + "/SKILL.md"); err == nil {
-			out = append(out, Verified{Name: e.Name(), State: Unlocked})
+		if _, ok := s.lock.Skills[h.Path]; !ok {
+			out = append(out, Verified{Name: h.Path, State: Unlocked})
 		}
 	}
 	return out, nil
