@@ -39,7 +39,7 @@ type explainedEntry struct {
 	ShadowedBy *shadow    `json:"shadowedBy"`
 	Model      *modelSees `json:"model"` // null: there is no skill
 	MCP        *mcpSees   `json:"mcp"`   // null: the skill is not loaded
-	// Provenance is where the skill was installed from; null: no installer noted it.
+	// Provenance is where the skill was installed from; null: no installer noted it, or the note does not match metier.lock and the files.
 	Provenance  *install.Provenance `json:"provenance"`
 	Diagnostics []fixableFind       `json:"diagnostics"`
 }
@@ -149,7 +149,7 @@ func (sh *skillIndex) explain(ctx context.Context, subject string) (explained, e
 			if entry.MCP, err = sh.overMCP(ctx, sk); err != nil {
 				return doc, err
 			}
-			if entry.Provenance, err = engine.Provenance(sk); err != nil {
+			if entry.Provenance, err = engine.Provenance(ctx, sk); err != nil {
 				return doc, err
 			}
 			doc.Entries = append(doc.Entries, entry)

@@ -266,12 +266,15 @@ func (e *Engine) foreign(s lockedFolder, into map[string]bool) {
 	}
 }
 
-// Provenance returns where a skill was installed from, or nil if no installer noted it.
-func Provenance(sk metier.Skill) (*install.Provenance, error) {
+// Provenance returns where a skill was installed from, or nil if no installer noted it, or the note does not
+// match the lock and the files.
+func Provenance(ctx context.Context, sk metier.Skill) (*install.Provenance, error) {
 	if sk.Head.Location == "" {
 		return nil, nil
 	}
-	p, ok, err := install.ReadProvenance(cmp.Or(sk.Head.Folder, filepath.Dir(sk.Head.Location)))
+	folder := cmp.Or(sk.Head.Folder, filepath.Dir(sk.Head.Location))
+	shared := filepath.Dir(filepath.Dir(folder)) // of a project or a home
+	p, ok, err := install.ReadProvenance(ctx, folder, filepath.Join(filepath.Dir(shared), LockFile), filepath.Join(shared, LockFile))
 	if !ok || err != nil {
 		return nil, err
 	}

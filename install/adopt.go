@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"metier"
 	"metier/source/local"
@@ -58,7 +59,7 @@ func (s *Store) Adopt(ctx context.Context, names []string) (*Plan, error) {
 // skillsLockText returns the new text of skills-lock.json after a plan, or nil if there is no such
 // file. staged returns the folder in which a changed skill is now.
 func (s *Store) skillsLockText(ctx context.Context, p *Plan) ([]byte, error) {
-	if !s.o.KeepSkillsLock {
+	if !s.o.KeepSkillsLock || !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Action == Add || c.Action == Replace || c.Action == Remove }) {
 		return nil, nil
 	}
 	l, err := readSkillsLock(s.o.SkillsLock)

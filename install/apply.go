@@ -51,6 +51,13 @@ func (p *Plan) Apply(ctx context.Context) error {
 	if d.Other, err = s.skillsLockText(ctx, p); err != nil {
 		return errors.Join(err, p.Discard())
 	}
+	notes, err := s.own(provenances) // must not fail after the decision
+	if err != nil {
+		return errors.Join(err, p.Discard())
+	}
+	if err := notes.Close(); err != nil {
+		return errors.Join(err, p.Discard())
+	}
 	if err := confine.Sync(s.root); err != nil {
 		return errors.Join(err, p.Discard())
 	}

@@ -494,6 +494,27 @@ func TestFetch_LimitsTheFilesOfSkills(t *testing.T) {
 	}
 }
 
+// A repository of a few kilobytes can have paths of gigabytes.
+func TestFetch_LimitsPaths(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ folder, files int }{"one": {10_000, 1}, "all": {4000, 20_000}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newOrigin(t)
+			text := o.blob(skill("pdf", ""))
+			var entries []string
+			for i := range tc.files {
+				entries = append(entries, fmt.Sprintf("100644 blob %s\t%05d", text, i))
+			}
+			o.commitTree(o.mktree("100644 blob "+text+"\tSKILL.md", "040000 tree "+o.mktree(entries...)+"\t"+strings.Repeat("a", tc.folder)))
+			_, err := o.fetch(o.source("", ""), install.FetchOptions{})
+			if diff := cmp.Diff("git_repository_large", metier.CodeOf(err)); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
 // TestFetch_CancelKillsGit cancels a fetch while a server holds it up.
 func TestFetch_CancelKillsGit(t *testing.T) {
 	t.Parallel()

@@ -28,6 +28,7 @@ const (
 	maxFileBytes = 64 << 20  // of a file of a skill
 	maxBytes     = 512 << 20 // of all files of its skills
 	maxDepth     = 32        // folders above a file
+	maxPaths     = 64 << 20  // bytes of all paths of the folder that skills are searched in
 	maxNote      = 5         // paths that a note names
 )
 
@@ -108,24 +109,34 @@ func (g *repo) list(ctx context.Context, commit string, s Source) ([]treeEntry, 
 	if s.Path != "" {
 		prefix = s.Path + "/"
 	}
+	tooLarge := func(format string, args ...any) error {
+		return metier.Fieldf(metier.LimitReached, "Request.Source", "git_repository_large", "name a folder of the repository with #FOLDER", "%s has "+format, append([]any{s}, args...)...)
+	}
+	left := maxPaths
 	err := g.run(ctx, nil, func(r io.Reader) error {
-		in := bufio.NewReaderSize(r, 64<<10)
+		in := bufio.NewReaderSize(r, 2*confine.MaxPath)
 		for {
-			line, err := in.ReadString(0)
-			if err == io.EOF && line == "" {
+			line, err := in.ReadSlice(0)
+			if err == io.EOF && len(line) == 0 {
 				return nil
+			}
+			if errors.Is(err, bufio.ErrBufferFull) {
+				return tooLarge("a path of more than %d bytes", 2*confine.MaxPath)
 			}
 			if err != nil {
 				return err
 			}
-			head, name, _ := strings.Cut(strings.TrimSuffix(line, "\x00"), "\t")
+			if left -= len(line); left < 0 {
+				return tooLarge("paths of more than %d MiB", maxPaths>>20)
+			}
+			head, name, _ := strings.Cut(strings.TrimSuffix(string(line), "\x00"), "\t")
 			fields := strings.Fields(head)
 			if len(fields) != 3 {
 				return fmt.Errorf("git ls-tree prints %s", termtext.Quote(head))
 			}
 			out = append(out, treeEntry{fields[0], fields[2], prefix + name})
 			if len(out) > maxEntries {
-				return metier.Fieldf(metier.LimitReached, "Request.Source", "git_repository_large", "name a folder of the repository with #FOLDER", "%s has more than %s files", s, plural.Thousands(maxEntries))
+				return tooLarge("more than %s files", plural.Thousands(maxEntries))
 			}
 		}
 	}, "ls-tree", "-r", "-z", "--full-tree", commit+":"+s.Path)

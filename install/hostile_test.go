@@ -277,6 +277,113 @@ func TestDiff_ComparesToolsOfALargeFile(t *testing.T) {
 	}
 }
 
+// A lock that is a link would become a copy of a file of the user.
+func TestOpen_RefusesLocksThatAreLinks(t *testing.T) {
+	t.Parallel()
+	for _, other := range []bool{false, true} {
+		p := newPlace(t)
+		p.write(map[string]string{"pdf/SKILL.md": skill("pdf", "")})
+		at := p.lock
+		if other {
+			at = p.skillsLock()
+		}
+		secret := filepath.Join(t.TempDir(), "config.json")
+		p.put(secret, `{"version":1,"skills":{},"auths":"secret"}`)
+		p.link(secret, at)
+		s, err := p.try()
+		if err == nil {
+			plan, failed := p.prepare(s, p.request())
+			if err = failed; err == nil {
+				err = plan.Apply(t.Context())
+			}
+		}
+		if diff := cmp.Diff("lock_invalid", metier.CodeOf(err)); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+		if info, err := os.Lstat(at); err != nil || info.Mode().IsRegular() {
+			t.Errorf("%s was replaced: %v", at, err)
+		}
+	}
+}
+
+// In a folder that git takes for a repository, it runs programs that the configuration names.
+func TestPrepare_RefusesRepositoriesInSkills(t *testing.T) {
+	t.Parallel()
+	for name, files := range map[string][]string{
+		"bare":      {"HEAD", "config", "objects/x", "refs/x"},
+		"nested":    {"a/b/Head", "a/b/OBJECTS/x"},
+		"commondir": {"HEAD", "commondir"},
+		"a file":    {"sub/.git"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.write(map[string]string{"pdf/SKILL.md": skill("pdf", ""), "pdf/objects/about.md": "", "docs/SKILL.md": skill("docs", ""), "docs/HEAD": ""})
+			s := p.open()
+			p.add(s)
+			for _, f := range files {
+				p.write(map[string]string{"more/SKILL.md": skill("more", ""), "more/" + f: ""})
+			}
+			_, err := p.prepare(s, p.request())
+			if diff := cmp.Diff("skill_file_refused", metier.CodeOf(err)); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+// What would fail after a change was decided is found before.
+func TestApply_ChecksTheFolderOfNotesFirst(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(map[string]string{"pdf/SKILL.md": skill("pdf", "")})
+	s := p.open()
+	p.link(t.TempDir(), filepath.Join(p.dir, ".metier/provenance"))
+	plan, err := p.prepare(s, p.request())
+	if err == nil {
+		err = plan.Apply(t.Context())
+	}
+	if diff := cmp.Diff("install_folder_linked", metier.CodeOf(err)); diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if diff := cmp.Diff([]string{".metier"}, names(t, p.dir)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A note beside a skill counts only if the lock and the files agree with it.
+func TestReadProvenance_ChecksTheLockAndTheFiles(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		spoil func(place)
+		want  bool
+	}{
+		"installed": {func(place) {}, true},
+		"changed":   {func(p place) { p.put(filepath.Join(p.dir, "pdf/SKILL.md"), skill("pdf", "other")) }, false},
+		"no lock":   {func(p place) { os.Remove(p.lock) }, false},
+		"forged": {func(p place) {
+			file := filepath.Join(p.dir, ".metier/provenance/pdf.json")
+			p.put(file, strings.Replace(p.read(file), p.in, "https://example.com/x", 1))
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.in = t.TempDir()
+			p.write(map[string]string{"pdf/SKILL.md": skill("pdf", "")})
+			p.add(p.open())
+			tc.spoil(p)
+			_, ok, err := install.ReadProvenance(t.Context(), filepath.Join(p.dir, "pdf"), p.lock)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, ok); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // A link to a kept skill that is a file would be a program in the folder of an agent.
 func TestRelink_LinksOnlySkills(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,6 @@ import (
 	"metier"
 	"metier/internal/confine"
 	"metier/internal/digest"
-	"metier/internal/namedfile"
 	"metier/internal/skillname"
 )
 
@@ -52,7 +52,7 @@ func newLock() Lock { return Lock{Version: lockVersion, Skills: map[string]Entry
 
 // ReadLock reads a lock. A missing file is a lock without skills.
 func ReadLock(file string) (Lock, error) {
-	raw, err := namedfile.Read(file, maxLock)
+	raw, err := readLockFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return newLock(), nil
 	}
@@ -60,6 +60,23 @@ func ReadLock(file string) (Lock, error) {
 		return Lock{}, err
 	}
 	return parseLock(file, raw)
+}
+
+// readLockFile reads a lock. It follows no link: a repository can contain one that leads to a file of the
+// user, whose content would get into the project.
+func readLockFile(file string) ([]byte, error) {
+	info, err := os.Lstat(file)
+	if err == nil && !info.Mode().IsRegular() {
+		err = &metier.Error{Op: "read", Path: file, Kind: metier.Invalid, Code: "lock_invalid", Hint: "replace it by a file, or remove it", Err: errors.New("it is not a file")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	raw, more, err := confine.ReadBeneath(filepath.Dir(file), filepath.Base(file), maxLock)
+	if err == nil && more {
+		err = &metier.Error{Op: "read", Path: file, Kind: metier.LimitReached, Code: "lock_invalid", Hint: "split the project, or restore the file from version control", Err: fmt.Errorf("it has more than %d MiB", maxLock>>20)}
+	}
+	return raw, err
 }
 
 func parseLock(file string, raw []byte) (Lock, error) {

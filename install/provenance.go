@@ -1,6 +1,7 @@
 package install
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -15,6 +16,8 @@ import (
 	"metier/internal/confine"
 	"metier/internal/namedfile"
 	"metier/internal/rootfile"
+	"metier/settings"
+	"metier/source/local"
 )
 
 // provenances is the folder in a skills folder with a file for each installed skill.
@@ -50,8 +53,9 @@ func (e Entry) provenance(located Source, at time.Time) Provenance {
 	return p
 }
 
-// ReadProvenance returns the provenance of the skill in a folder, or false if none is stored.
-func ReadProvenance(folder string) (Provenance, bool, error) {
+// ReadProvenance returns the provenance of the skill in a folder, or false if none is stored. It also
+// returns false unless one of the locks and the files agree with it: a repository can contain any file.
+func ReadProvenance(ctx context.Context, folder string, locks ...string) (Provenance, bool, error) {
 	var p Provenance
 	skills, err := os.OpenRoot(filepath.Dir(folder))
 	if err != nil {
@@ -67,7 +71,25 @@ func ReadProvenance(folder string) (Provenance, bool, error) {
 	if err != nil {
 		return p, false, ignoreMissing(err)
 	}
-	return p, true, json.Unmarshal(raw, &p)
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return p, false, err
+	}
+	for _, file := range locks {
+		lock, err := ReadLock(file)
+		if err != nil {
+			return p, false, err
+		}
+		if e, ok := lock.Skills[filepath.Base(folder)]; !ok || e.Source != p.Source || e.Commit != p.Commit || e.Digest != p.Digest || e.Tree != p.Tree {
+			continue
+		}
+		src, err := local.New(folder, &local.Options{FileNames: settings.FileNamesLower})
+		if err != nil {
+			return p, false, err
+		}
+		m, err := manifestOf(ctx, src, ".")
+		return p, err == nil && string(m.Tree) == p.Tree, nil
+	}
+	return p, false, nil
 }
 
 func ignoreMissing(err error) error {

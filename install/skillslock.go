@@ -39,8 +39,11 @@ type skillsLock struct {
 
 // readSkillsLock reads such a file. It returns nil if the file does not exist.
 func readSkillsLock(file string) (*skillsLock, error) {
-	raw, err := namedfile.Read(file, maxLock)
-	if errors.Is(err, fs.ErrNotExist) || file == "" {
+	if file == "" {
+		return nil, nil
+	}
+	raw, err := readLockFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {

@@ -62,7 +62,7 @@ var installed = []Code{
 	{"index_schema_unknown", "unsupported", "The index of the site has an unknown version.", "Update metier."},
 	{"index_entry_invalid", "invalid", "The entry of the skill in the index has an unknown type, or is missing a valid URL, digest, or list of files.", "Report it to the operator of the site."},
 	{"index_too_large", "limit", "The index of the site has too many entries.", "Install from a smaller index."},
-	{"lock_invalid", "invalid", "The lock of the installed skills is damaged, or was written by a newer version.", "Restore the file from version control."},
+	{"lock_invalid", "invalid,limit", "The lock of the installed skills is damaged or a link, has more than 64 MiB, or was written by a newer version.", "Restore the file from version control."},
 	{"install_folder_linked", "denied", "A folder in .metier in the skills folder is a link or a file, so changes would be staged elsewhere.", "Remove the folder .metier, which has no skills."},
 	{"install_journal_foreign", "denied", "The file that describes an interrupted change was not written by this user's metier. It may have come with a repository.", "Remove the folder that the hint names, and verify the installed skills."},
 	{"install_journal_damaged", "invalid", "The file that describes an interrupted change cannot be used.", "Remove the file, and verify the installed skills."},
