@@ -205,11 +205,11 @@ func (e *Engine) origins(mounts []metier.Mount, workspace string) {
 			stores = append(stores, storesIn(filepath.Dir(shared), false)...)
 		}
 	}
-	foreign, read := map[string]bool{}, map[string]bool{} // by the real path of the folder; by lock and folder
+	foreign, read, locks := map[string]bool{}, map[lockedFolder]bool{}, lockReader{} // foreign: by the real path of the folder
 	for _, s := range stores {
-		if key := s.lock + "\n" + s.dir; !read[key] {
-			read[key] = true
-			e.foreign(s, foreign)
+		if !read[s] {
+			read[s] = true
+			e.foreign(s, locks, foreign)
 		}
 	}
 	if len(foreign) == 0 {
@@ -247,10 +247,25 @@ func storesIn(base string, home bool) (out []lockedFolder) {
 	return out
 }
 
+// lockReader reads each lock once.
+type lockReader map[string]struct {
+	lock install.Lock
+	err  error
+}
+
+func (r lockReader) read(file string) (install.Lock, error) {
+	got, ok := r[file]
+	if !ok {
+		got.lock, got.err = install.ReadLock(file)
+		r[file] = got
+	}
+	return got.lock, got.err
+}
+
 // foreign adds the folders of the skills of a lock that came from another machine, or the whole
 // root if the lock cannot be read.
-func (e *Engine) foreign(s lockedFolder, into map[string]bool) {
-	lock, err := install.ReadLock(s.lock)
+func (e *Engine) foreign(s lockedFolder, locks lockReader, into map[string]bool) {
+	lock, err := locks.read(s.lock)
 	if err == nil && len(lock.Skills) == 0 {
 		return
 	}

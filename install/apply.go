@@ -46,7 +46,9 @@ func (p *Plan) Apply(ctx context.Context) error {
 		}
 		next.Skills[c.Name] = c.Entry
 	}
-	d.Lock = string(next.Bytes())
+	if d.Lock = string(next.Bytes()); len(d.Lock) > maxLock {
+		return errors.Join(tooLarge("write", s.o.Lock), p.Discard())
+	}
 	var err error
 	if d.Other, err = s.skillsLockText(ctx, p); err != nil {
 		return errors.Join(err, p.Discard())

@@ -152,11 +152,11 @@ func TestPlans_KeepFoldersThatTheyDidNotInstall(t *testing.T) {
 		locked, remove bool
 		code           string
 	}{
-		"add over notes":         {"notes.txt", false, false, "skill_exists"},
-		"add over skill.md":      {"skill.md", false, false, "skill_exists"},
-		"add over locked notes":  {"notes.txt", true, false, "skill_modified"},
-		"remove notes":           {"notes.txt", true, true, "skill_modified"},
-		"remove skill.md":        {"skill.md", true, true, "skill_modified"},
+		"add over notes":           {"notes.txt", false, false, "skill_exists"},
+		"add over skill.md":        {"skill.md", false, false, "skill_exists"},
+		"add over locked notes":    {"notes.txt", true, false, "skill_modified"},
+		"remove notes":             {"notes.txt", true, true, "skill_modified"},
+		"remove skill.md":          {"skill.md", true, true, "skill_modified"},
 		"remove a folder SKILL.md": {"SKILL.md/x", true, true, "skill_modified"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -303,6 +303,46 @@ func TestOpen_RefusesLocksThatAreLinks(t *testing.T) {
 		if info, err := os.Lstat(at); err != nil || info.Mode().IsRegular() {
 			t.Errorf("%s was replaced: %v", at, err)
 		}
+	}
+}
+
+// Millions of entries without digests would fill the memory of every command.
+func TestReadLock_LimitsEntries(t *testing.T) {
+	t.Parallel()
+	entries := `"a":{}` + strings.Repeat(`,"a":{}`, 100_000)
+	const empty, large = "it has entries without digests", "the lock has more than 32 MiB"
+	for text, want := range map[string]string{
+		`{"version":1,"skills":{` + entries + `}}`:                                             empty,
+		`{"version":1,"skills":{"a":{"files":{` + entries + `}}}}`:                             empty,
+		`{"version":1,"skills":{"a":{"agents":["a"` + strings.Repeat(`,"a"`, 100_000) + `]}}}`: empty,
+		`{"version":1,"skills":{}}` + strings.Repeat(" ", 32<<20):                              large,
+	} {
+		p := newPlace(t)
+		p.put(p.lock, text)
+		_, err := install.ReadLock(p.lock)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// A lock that could not be read again is not written.
+func TestApply_WritesNoLockThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(map[string]string{"pdf/SKILL.md": skill("pdf", "")})
+	s := p.open()
+	plan, err := p.prepare(s, p.request())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan.Changes[0].Entry.Ref = strings.Repeat("a", 32<<20)
+	err = plan.Apply(t.Context())
+	if diff := cmp.Diff("lock_too_large", metier.CodeOf(err)); diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if diff := cmp.Diff([]string{".metier"}, names(t, p.dir)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -20,8 +20,13 @@ import (
 // lockVersion is the version of the format of a lock.
 const lockVersion = 1
 
-// maxLock limits the size of a lock that is read.
-const maxLock = 64 << 20
+// Limits of a lock. A file of a skill takes at least leastObject bytes, so more objects than that have no
+// digests, and would only fill the memory. The same is true of commas.
+const (
+	maxLock     = 32 << 20 // bytes
+	leastObject = 60
+	leastComma  = 16
+)
 
 // Lock lists the installed skills of a store. The same skills always have the same bytes as a lock.
 type Lock struct {
@@ -74,16 +79,19 @@ func readLockFile(file string) ([]byte, error) {
 	}
 	raw, more, err := confine.ReadBeneath(filepath.Dir(file), filepath.Base(file), maxLock)
 	if err == nil && more {
-		err = &metier.Error{Op: "read", Path: file, Kind: metier.LimitReached, Code: "lock_invalid", Hint: "split the project, or restore the file from version control", Err: fmt.Errorf("it has more than %d MiB", maxLock>>20)}
+		err = tooLarge("read", file)
 	}
 	return raw, err
 }
 
 func parseLock(file string, raw []byte) (Lock, error) {
 	l := Lock{}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	err := d.Decode(&l)
+	err := sparse(raw)
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.DisallowUnknownFields()
+		err = d.Decode(&l)
+	}
 	switch {
 	case err != nil:
 		err = errors.New(strings.TrimPrefix(err.Error(), "json: "))
@@ -99,6 +107,20 @@ func parseLock(file string, raw []byte) (Lock, error) {
 		l.Skills = map[string]Entry{}
 	}
 	return l, nil
+}
+
+// sparse reports a lock with more objects and commas than a lock of its size can have.
+func sparse(raw []byte) error {
+	const slack = 1000
+	if bytes.Count(raw, []byte("{")) > slack+len(raw)/leastObject || bytes.Count(raw, []byte(",")) > slack+len(raw)/leastComma {
+		return errors.New("it has entries without digests")
+	}
+	return nil
+}
+
+// tooLarge reports a lock that could not be read again.
+func tooLarge(op, file string) error {
+	return &metier.Error{Op: op, Path: file, Kind: metier.LimitReached, Code: "lock_too_large", Hint: "install fewer skills, or skills with fewer files", Err: fmt.Errorf("the lock has more than %d MiB", maxLock>>20)}
 }
 
 // check reports a name, path, or digest that no metier writes.
