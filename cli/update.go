@@ -96,6 +96,7 @@ func (a *app) checkUpdates(in *engine.Installation, p *install.Plan) error {
 		t.add(c.Name, state, files, c.Entry.Source.String())
 	}
 	doc.Current = old == 0
+	a.showNotes(p)
 	if err := a.put(doc, func() {
 		if len(doc.Skills) == 0 {
 			fmt.Fprintf(a.Err, "no skills in %s\n", oneLine(in.LockFile))

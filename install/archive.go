@@ -72,13 +72,13 @@ func fetchArchive(ctx context.Context, s Source, o FetchOptions) (_ *Fetched, er
 	if err := locked(o.Digest, got.digest, s.Location, changedHint); err != nil {
 		return nil, err
 	}
-	f := &Fetched{Source: Source{Kind: Archive, Location: s.Location}, Dir: filepath.Join(o.Dir, "files"), Digest: got.digest}
+	f := &Fetched{Source: Source{Kind: Archive, Location: s.Location, Query: s.Query, Partial: s.Partial}, Dir: filepath.Join(o.Dir, "files"), Digest: got.digest}
 	return f, c.unpack(ctx, f, file, got.size, o.Wrapped)
 }
 
 // downloadOne downloads the file that a source is.
 func downloadOne(ctx context.Context, s Source, o FetchOptions, most int64, to *os.File) (download, error) {
-	w, u, err := newWeb(s.Location, o.web)
+	w, u, err := newWeb(s.address(), o.web)
 	if err != nil {
 		return download{}, err
 	}
@@ -265,7 +265,7 @@ func fetchFile(ctx context.Context, s Source, o FetchOptions) (_ *Fetched, err e
 	if err := locked(o.Digest, got.digest, s.Location, changedHint); err != nil {
 		return nil, err
 	}
-	f := &Fetched{Source: Source{Kind: File, Location: s.Location}, Dir: filepath.Join(o.Dir, "files"), Digest: got.digest}
+	f := &Fetched{Source: Source{Kind: File, Location: s.Location, Query: s.Query, Partial: s.Partial}, Dir: filepath.Join(o.Dir, "files"), Digest: got.digest}
 	return f, c.place("work/files")
 }
 

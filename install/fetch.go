@@ -53,6 +53,9 @@ func Fetch(ctx context.Context, s Source, o FetchOptions) (*Fetched, error) {
 // fetch fetches a source into a new folder in the staging folder, which closing the result removes.
 func (s *Store) fetch(ctx context.Context, src Source, o FetchOptions) (*Fetched, error) {
 	src, err := s.located(src)
+	if err == nil {
+		err = src.whole()
+	}
 	if err != nil {
 		return nil, err
 	}

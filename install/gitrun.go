@@ -314,11 +314,9 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-var userinfo = regexp.MustCompile(`://[^/@\s]*@`)
-
 // flush ends a line.
 func (l *lines) flush() {
-	text := termtext.Line(userinfo.ReplaceAllString(strings.ToValidUTF8(string(l.part), "\ufffd"), "://"))
+	text := termtext.Line(withoutSecrets(strings.ToValidUTF8(string(l.part), "\ufffd")))
 	l.part = l.part[:0]
 	if text == "" {
 		return

@@ -233,7 +233,7 @@ func noAnswer(ctx context.Context, u *url.URL, err error) error {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		err = errors.New("the server took too long")
 	}
-	return metier.Fieldf(metier.Unavailable, "Request.Source", "download_failed", "check the address and the network, and try again", "%s: %s", shown(u), termtext.Line(err.Error()))
+	return metier.Fieldf(metier.Unavailable, "Request.Source", "download_failed", "check the address and the network, and try again", "%s: %s", shown(u), termtext.Line(withoutSecrets(err.Error())))
 }
 
 // checkStatus reports a response that is not the file.

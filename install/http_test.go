@@ -125,6 +125,20 @@ func TestWeb_Redirects(t *testing.T) {
 	}
 }
 
+func TestWeb_ShowsNoQueries(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", r.URL.Query().Get("to"))
+		w.WriteHeader(http.StatusFound)
+	})
+	for _, to := range []string{"https://example.com/%zz?token=hidden", "https://u:hidden@example.com/%zz", "https://127.0.0.1/?token=hidden", "http://example.com/?token=hidden", "ftp://u:hidden@example.com/?hidden"} {
+		_, err := n.get("https://example.com/x?to="+url.QueryEscape(to), 100)
+		if err == nil || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
+}
+
 func TestWeb_SendsNoCredentialsOfRedirects(t *testing.T) {
 	t.Parallel()
 	var got atomic.Value

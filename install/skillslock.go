@@ -76,7 +76,7 @@ func (l *skillsLock) source(name string) (s Source, ok bool) {
 		return Source{Kind: Folder, Location: e.Source, Path: folder}, true
 	case "well-known":
 		s, err := parseAddress(cmp.Or(e.SourceURL, "https://"+e.Source))
-		s.Path = name
+		s.Path, s.Query = name, ""
 		return s, err == nil && s.Kind == Index
 	case "github", "gitlab", "git":
 		at := cmp.Or(e.SourceURL, e.Source)

@@ -31,6 +31,9 @@ type Source struct {
 	Location string `json:"source"`         // a path, or an address
 	Ref      string `json:"ref,omitempty"`  // of a repository: the branch, tag, or commit to use; "": its default branch
 	Path     string `json:"path,omitempty"` // folder in it, with slashes; "": the top
+	// Query is the query of the address if it may be a secret. It is neither stored nor shown.
+	Query   string `json:"-"`
+	Partial bool   `json:"partial,omitempty"` // the address has such a query
 }
 
 // String returns the source as [Parse] accepts it.
@@ -88,7 +91,7 @@ func Parse(text, dir, home string) (Source, error) {
 }
 
 func wrongSource(text string) error {
-	return metier.Fieldf(metier.Invalid, "Request.Source", "source_invalid", forms, "%q is not a source of skills", text)
+	return metier.Fieldf(metier.Invalid, "Request.Source", "source_invalid", forms, "%q is not a source of skills", withoutSecrets(text))
 }
 
 func secretSource() error {
@@ -175,11 +178,14 @@ func parseAddress(text string) (Source, error) {
 		return Source{}, secretSource()
 	}
 	scheme, isGit := strings.CutPrefix(u.Scheme, "git+")
+	isGit = isGit || scheme == "ssh" || scheme == "file" || strings.HasSuffix(strings.TrimRight(u.Path, "/"), ".git") || strings.Contains(u.Path, ".git@")
 	text = scheme + "://" + strings.TrimPrefix(text, u.Scheme+"://")
 	switch {
 	case scheme == "oci":
 		return Source{Kind: OCI, Location: text}, nil
-	case scheme == "ssh" || scheme == "file" || isGit || strings.HasSuffix(strings.TrimRight(u.Path, "/"), ".git") || strings.Contains(u.Path, ".git@"):
+	case isGit && !plainQuery(u):
+		return Source{}, secretSource()
+	case isGit:
 		location, ref, folder := cut(text)
 		return repository(location, ref, folder)
 	case scheme == "https" && (u.Host == "github.com" || u.Host == "gitlab.com"):
@@ -188,11 +194,11 @@ func parseAddress(text string) (Source, error) {
 	text, entry, _ := strings.Cut(text, "#")
 	switch {
 	case isArchive(u.Path):
-		return Source{Kind: Archive, Location: text}, nil
+		return Source{Kind: Archive, Location: text}.hideQuery(u), nil
 	case strings.EqualFold(path.Base(u.Path), "SKILL.md"):
-		return Source{Kind: File, Location: text}, nil
+		return Source{Kind: File, Location: text}.hideQuery(u), nil
 	}
-	return Source{Kind: Index, Location: text, Path: entry}, nil
+	return Source{Kind: Index, Location: text, Path: entry}.hideQuery(u), nil
 }
 
 // parseForge reads the address of a repository, or of a folder in it, as a browser shows it.

@@ -1,6 +1,7 @@
 package install_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,6 +41,11 @@ func TestParse(t *testing.T) {
 		"https://skills.example.com":                            {Kind: install.Index, Location: "https://skills.example.com"},
 		"http://127.0.0.1:8080/team/":                           {Kind: install.Index, Location: "http://127.0.0.1:8080/team/"},
 		"https://skills.example.com/pdf.tar.gz":                 {Kind: install.Archive, Location: "https://skills.example.com/pdf.tar.gz"},
+		"https://skills.example.com/pdf.zip?ref=v1&raw=true":    {Kind: install.Archive, Location: "https://skills.example.com/pdf.zip?ref=v1&raw=true"},
+		"https://skills.example.com/pdf.zip?sig=a%2Fb&ref=1#x":  {Kind: install.Archive, Location: "https://skills.example.com/pdf.zip", Query: "sig=a%2Fb&ref=1", Partial: true},
+		"https://skills.example.com/SKILL.md?ref=a%20b":         {Kind: install.File, Location: "https://skills.example.com/SKILL.md", Query: "ref=a%20b", Partial: true},
+		"https://skills.example.com/?key=k#pdf":                 {Kind: install.Index, Location: "https://skills.example.com/", Path: "pdf", Query: "key=k", Partial: true},
+		"https://github.com/acme/skills?tab=readme":             {Kind: install.Git, Location: "https://github.com/acme/skills"},
 		"https://skills.example.com/pdf/SKILL.md":               {Kind: install.File, Location: "https://skills.example.com/pdf/SKILL.md"},
 		"oci://registry.example.com/skills/pdf:1.0":             {Kind: install.OCI, Location: "oci://registry.example.com/skills/pdf:1.0"},
 	} {
@@ -67,12 +73,28 @@ func TestParse_Refuses(t *testing.T) {
 		"acme/skills#../x":                      "source_invalid",
 		"https://github.com/acme":               "source_invalid",
 		"https://u:p@git.example.com/x.git":     "source_password",
+		"https://git.example.com/x.git?token=t": "source_password",
+		"ssh://git.example.com/x?token=t":       "source_password",
 		"https://ghp_0123456789@github.com/a/b": "source_password",
 	} {
 		_, err := install.Parse(text, "/work", "/home")
 		if diff := cmp.Diff(code, metier.CodeOf(err)); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", text, diff)
 		}
+	}
+}
+
+func TestParse_ShowsNoSecret(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"ftp://u:hidden@example.com/x", "ftp://example.com/x?token=hidden", "https://github.com/acme?token=hidden", "https://u:hid/den@example.com/x"} {
+		_, err := install.Parse(text, "/work", "/home")
+		if err == nil || strings.Contains(err.Error(), "hid") || strings.Contains(err.Error(), "den") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	s, err := install.Parse("https://example.com/pdf.zip?token=hidden", "/work", "/home")
+	if diff := cmp.Diff("https://example.com/pdf.zip", s.String()); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
 

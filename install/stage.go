@@ -95,6 +95,9 @@ func (s *Store) Prepare(ctx context.Context, r Request, set settings.Settings) (
 		return nil, err
 	}
 	r.validation = set.Install.Validation
+	if r.Source.Partial {
+		f.Notes = append(f.Notes, r.Source.partialNote())
+	}
 	return s.Stage(ctx, found, skills, r)
 }
 

@@ -162,6 +162,7 @@ func (s *Store) path(parts ...string) string {
 // portable returns a source as the lock has it: a path in the folder of the lock is relative to it, so
 // that the lock means the same in every clone of a project.
 func (s *Store) portable(src Source) Source {
+	src.Query = ""
 	if rel, err := filepath.Rel(filepath.Dir(s.o.Lock), src.Location); src.Local() && filepath.IsAbs(src.Location) && err == nil && filepath.IsLocal(rel) {
 		src.Location = "./" + filepath.ToSlash(rel)
 	}

@@ -62,15 +62,21 @@ func (s *Store) chosen(given []string) ([]string, error) {
 // about all skills of the lock. A skill of a full commit stays as it is. With force, skills that were
 // modified are replaced too. Apply or Discard ends the plan.
 func (s *Store) Update(ctx context.Context, names []string, force bool, set settings.Settings) (_ *Plan, err error) {
+	given := len(names) > 0
 	if names, err = s.chosen(names); err != nil {
 		return nil, err
 	}
 	p := &Plan{store: s, id: s.o.ID()}
 	var from origins
 	for _, name := range names {
-		if e := s.lock.Skills[name]; e.Pinned() {
+		e := s.lock.Skills[name]
+		switch {
+		case e.Pinned():
 			p.keep(name, e)
-		} else {
+		case !given && e.whole() != nil:
+			p.keep(name, e)
+			p.Notes = append(p.Notes, fmt.Sprintf("skill %q is not updated: %v", name, e.whole()))
+		default:
 			from.add(originKey{Source: base(e.Source)}, name)
 		}
 	}

@@ -2,7 +2,8 @@ package errorcodes
 
 var installed = []Code{
 	{"source_invalid", "invalid", "The text does not name a source of skills.", "Use a path, OWNER/REPO, or an address."},
-	{"source_password", "invalid", "The address of a source contains a password, which would be stored in the lock.", "Remove it from the address, and use a credential helper."},
+	{"source_password", "invalid", "The address of a source contains a password or a token, which would be stored in the lock.", "Remove it from the address, and use a credential helper."},
+	{"source_incomplete", "unavailable", "The address of the source had a query that may be a secret, so the lock does not contain it.", "Install the skill again with the whole address."},
 	{"source_unreadable", "invalid", "The source exists, but you cannot read it.", "Check its permissions."},
 	{"source_unsupported", "unsupported", "Skills cannot be installed from this kind of source.", "Download the skills, and install them from a folder."},
 	{"source_insecure", "denied", "The address is not encrypted, and is not on this machine.", "Use https or ssh."},
