@@ -69,8 +69,8 @@ func (e *Engine) Install(ctx context.Context, q Request, global, create bool) (*
 	}
 	if global {
 		in.LockFile = filepath.Join(filepath.Dir(in.Dir), LockFile)
-	} else if real := confine.RealPathOfExisting(in.Dir); !confine.Within(base, real) {
-		return nil, metier.Errorf(metier.Denied, "install_root_outside", "remove the link", "%s leads out of the project, to %s: a project must not choose where skills are installed", in.Dir, real)
+	} else if to, ok := chosen(base, in.Dir); !ok {
+		return nil, metier.Errorf(metier.Denied, "install_root_outside", "remove the link", "%s leads to %s: a project must not choose where skills are installed", in.Dir, to)
 	}
 	if err := in.exists(); err != nil && !create {
 		return nil, err
@@ -125,22 +125,26 @@ func (in *Installation) agentDir(base string) func(agent string) (string, error)
 			return "", metier.Fieldf(metier.Invalid, "Request.Agents", "agent_unknown", "", "%s has no such folder", agent.Title)
 		}
 		dir := filepath.Join(base, filepath.FromSlash(folders[0]))
-		return dir, in.unlinked(base, dir)
+		if to, ok := chosen(base, dir); !ok && !in.Global {
+			return "", metier.Fieldf(metier.Denied, "Request.Agents", "agent_folder_outside", "remove the link, or omit this agent", "%s is not a skills folder of an agent: it leads to %s", dir, to)
+		}
+		return dir, nil
 	}
 }
 
-// unlinked reports a link in the path of an agent's folder in a project, unless it leads to the skills
-// folder of another agent: a project must not choose where links are created.
-func (in *Installation) unlinked(base, dir string) error {
-	if in.Global {
-		return nil
+// chosen returns the real path of a skills folder in a project, and whether a user chose it: a project can
+// have a link in the path, which may only lead to the skills folder of another agent in the project.
+func chosen(base, dir string) (real string, ok bool) {
+	top, real := confine.RealPathOfExisting(base), confine.RealPathOfExisting(dir)
+	rel, err := filepath.Rel(base, dir)
+	if err == nil && real == filepath.Join(top, rel) {
+		return real, true
 	}
-	rel, err := filepath.Rel(confine.RealPathOfExisting(base), confine.RealPathOfExisting(dir))
-	known := append(agentdirs.ProjectFolders(), keepUp+"/skills")
-	if rel = filepath.ToSlash(rel); err == nil && (slices.Contains(known, rel) || filepath.Join(base, filepath.FromSlash(rel)) == dir) {
-		return nil
+	folders := []string{keepUp + "/skills"}
+	for _, agent := range agentdirs.All() {
+		folders = append(folders, agent.Project...)
 	}
-	return metier.Fieldf(metier.Denied, "Request.Agents", "agent_folder_outside", "remove the link, or omit this agent", "%s is not a skills folder of an agent: it leads to %s", dir, confine.RealPathOfExisting(dir))
+	return real, slices.ContainsFunc(folders, func(f string) bool { return real == filepath.Join(top, filepath.FromSlash(f)) })
 }
 
 // Source reads a source as a user writes it, and checks that the settings allow it.

@@ -10,7 +10,7 @@ var installed = []Code{
 	{"source_without_skills", "not_found", "The source contains no skill.", "Specify a folder that contains a SKILL.md, or contains folders that do."},
 	{"nothing_installed", "not_found", "The skills folder does not exist, and the lock has no skills.", "Install skills with 'metier add SOURCE'."},
 	{"install_not_allowed", "denied", "The install setting does not allow this kind of source.", "Use another profile, or change the setting."},
-	{"install_root_outside", "denied", "The skills folder of the project is a link that leads out of the project, or into .git.", "Remove the link."},
+	{"install_root_outside", "denied", "The skills folder of the project is a link that does not lead to a skills folder of the project.", "Remove the link."},
 	{"skills_not_chosen", "invalid", "The source contains several skills, and none was chosen.", "Choose some, or all."},
 	{"skill_ambiguous", "invalid", "Two skills of the source have the same name.", "Use the path of the folder of one of them."},
 	{"skill_rejected", "invalid", "The skill would not load, so it is not installed.", "Fix the problem in the message."},
