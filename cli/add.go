@@ -162,7 +162,8 @@ func (a *app) adoptCommand() *cobra.Command {
 	c := &cobra.Command{Use: "adopt [NAME...]", GroupID: "install", Short: "Add skills of the folder to metier.lock",
 		Long: `Adopt adds skills that are in the skills folder to metier.lock, as they are. Where they
 came from is taken from the notes that the npm packages skills and openskills leave.
-Without a name, all skills that are not in the lock are adopted.`,
+Without a name, all skills that are not in the lock are adopted. Their files are
+scanned like those of new skills.`,
 		Example: "  metier adopt\n  metier adopt pdf --yes\n  metier adopt --global",
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			in, err := a.installation(c.Context(), place, false)
@@ -174,9 +175,11 @@ Without a name, all skills that are not in the lock are adopted.`,
 			if err != nil {
 				return err
 			}
+			p.AllowFindings = place.findings
 			return a.change(c.Context(), in, p, place.yes)
 		}}
 	place.flags(c)
+	place.scanned(c)
 	a.completions(c)
 	return c
 }

@@ -27,7 +27,7 @@ func (a *app) showChanges(p *install.Plan) {
 	}
 	t.print(a.Out, "")
 	for _, c := range p.Changes {
-		if c.Action == install.Add || c.Action == install.Replace {
+		if c.Scan != nil {
 			a.preview(c)
 		}
 	}

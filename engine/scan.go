@@ -53,19 +53,15 @@ func Scan(ctx context.Context, base, path string) ([]Scanned, error) {
 		return nil, &metier.Error{Op: "scan", Path: path, Kind: metier.NotFound, Code: "skill_not_found", Hint: "specify a folder that contains a SKILL.md", Err: errors.New("it contains no SKILL.md")}
 	}
 	names := namesIn(root, folders)
-	byShape := map[string][]string{}
-	for _, n := range names {
-		shape := confusable.Skeleton(n)
-		byShape[shape] = append(byShape[shape], n)
-	}
-	alike := func(name string) []string { return byShape[confusable.Skeleton(name)] }
+	var all confusable.Names
+	all.Add(names...)
 	var out []Scanned
 	for i, f := range folders {
 		files, err := fs.Sub(root.FS(), f)
 		if err != nil {
 			return nil, unscanned(path, err)
 		}
-		r, err := scan.Skill(ctx, files, &scan.Options{Names: alike(names[i])})
+		r, err := scan.Skill(ctx, files, &scan.Options{Names: all.Like(names[i])})
 		if err != nil {
 			return nil, unscanned(path, err)
 		}

@@ -51,6 +51,14 @@ func (s *Store) Adopt(ctx context.Context, names []string) (*Plan, error) {
 		} else if noted, ok := s.openSkillsSource(name); ok {
 			c.Entry.Source = noted
 		}
+		front, err := p.front(name)
+		if err != nil {
+			return nil, err
+		}
+		c.Skill = metier.Skill{Name: front.Name, Description: front.Description, Slug: name, Head: &metier.Head{Front: front}}
+		if err := p.scan(ctx, &c, name); err != nil {
+			return nil, err
+		}
 		p.Changes = append(p.Changes, c)
 	}
 	return p, p.order()

@@ -16,7 +16,6 @@ import (
 
 	"metier"
 	"metier/internal/confine"
-	"metier/internal/nfkc"
 	"metier/internal/plural"
 	"metier/internal/termtext"
 )
@@ -231,22 +230,6 @@ func (f *Fetched) acceptable(e treeEntry, names foldedNames) bool {
 		return true
 	}
 	return false
-}
-
-// foldedNames are paths by what a file system that ignores case and composition makes of them.
-type foldedNames map[string]string
-
-// add adds a path and its folders, and returns a path that some file systems cannot tell from one of
-// them, or "".
-func (n foldedNames) add(p string) string {
-	for ; p != "."; p = path.Dir(p) {
-		folded := strings.ToLower(nfkc.String(p))
-		if was, ok := n[folded]; ok && was != p {
-			return was
-		}
-		n[folded] = p
-	}
-	return ""
 }
 
 // write writes the files of skills.

@@ -254,7 +254,7 @@ func TestIndex_ThatCannotBeUsed(t *testing.T) {
 		})
 	}
 	for text, want := range map[string]string{`[]`: "index_invalid", `{}`: "index_invalid", `{"skills":{}}`: "index_invalid", `{`: "index_invalid", `{"$schema":1,"skills":[]}`: "index_schema_unknown",
-		`{"skills":[]}`: "source_without_skills", `{"skills":[{"name":"../x","files":["SKILL.md"]}]}`: "source_without_skills", `{"skills":[{"name":"A B","files":["SKILL.md"]}]}`: "source_without_skills",
+		`{"skills":[]}`: "source_without_skills", `{"skills":[{"name":"pdf","files":["SKILL.md","a","a"]}]}`: "source_without_skills", `{"skills":[{"name":"pdf","files":["SKILL.md","a","a/b"]}]}`: "source_without_skills", `{"skills":[{"name":"../x","files":["SKILL.md"]}]}`: "source_without_skills", `{"skills":[{"name":"A B","files":["SKILL.md"]}]}`: "source_without_skills",
 		"<!doctype html>": "index_missing", `{"skills":[` + strings.Repeat("1,", 10_000) + `1]}`: "index_too_large"} {
 		s := newSite(t)
 		s.files[newFolder+"index.json"] = text

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"path"
 	"strings"
 
 	"metier"
@@ -149,13 +150,25 @@ func (x siteIndex) readFiles(raw json.RawMessage) indexEntry {
 		return e
 	}
 	e.at = x.at.ResolveReference(&url.URL{Path: in.Name + "/"})
-	hasSkill := false
+	hasSkill, listed := false, map[string]bool{}
 	for _, f := range in.Files {
 		if clean, err := confine.Clean(f); err != nil || clean != f {
 			e.problem = termtext.Quote(cutText(f)) + " is not a path of a file in a skill"
 			return e
 		}
-		hasSkill = hasSkill || isSkillFile(f)
+		if listed[f] {
+			e.problem = termtext.Quote(cutText(f)) + " is listed twice"
+			return e
+		}
+		hasSkill, listed[f] = hasSkill || isSkillFile(f), true
+	}
+	for _, f := range in.Files {
+		for dir := path.Dir(f); dir != "."; dir = path.Dir(dir) {
+			if listed[dir] {
+				e.problem = termtext.Quote(cutText(dir)) + " is listed as a file and as a folder"
+				return e
+			}
+		}
 	}
 	switch {
 	case len(in.Files) > maxIndexFiles:

@@ -16,6 +16,7 @@ import (
 
 	"metier"
 	"metier/internal/atomicfile"
+	"metier/internal/confusable"
 	"metier/internal/digest"
 	"metier/scan"
 	"metier/settings"
@@ -41,6 +42,7 @@ type Plan struct {
 	Notes         []string // about sources; safe to print
 	store         *Store
 	id            string
+	others        *confusable.Names // of the skills in the store, and of the plan; nil: not read yet
 }
 
 // Change is what a plan does to one skill.
@@ -105,6 +107,9 @@ func (s *Store) Prepare(ctx context.Context, r Request, set settings.Settings) (
 // them cannot be installed. Apply or Discard ends the plan.
 func (s *Store) Stage(ctx context.Context, f *Found, skills []metier.Skill, r Request) (*Plan, error) {
 	p := &Plan{Notes: f.Notes, store: s, id: s.o.ID()}
+	for _, sk := range skills {
+		p.names(ctx).Add(sk.Name)
+	}
 	for _, sk := range skills {
 		c, err := p.stage(ctx, f, sk, r)
 		if err != nil {
@@ -186,25 +191,41 @@ func (p *Plan) stage(ctx context.Context, f *Found, sk metier.Skill, r Request) 
 	for _, file := range m.Files {
 		c.Bytes += file.Size
 	}
-	if err := p.store.compare(ctx, &c, r.Agents, r.Force); err != nil || c.Action == Keep {
+	switch err := p.store.compare(ctx, &c, r.Agents, r.Force); {
+	case err != nil || c.Action == Keep && c.Was != nil:
 		return c, err
+	case c.Action == Keep: // the files are there, but no lock has them
+		return c, p.scan(ctx, &c, c.Name)
 	}
 	if err := p.copy(ctx, b, m, sk.Slug); err != nil {
 		return c, err
 	}
-	return c, p.scan(ctx, &c)
+	return c, p.scan(ctx, &c, path.Join(work, p.id, "new", c.Name))
 }
 
-// scan searches the staged files of a change for signs of an attack.
-func (p *Plan) scan(ctx context.Context, c *Change) error {
-	staged, err := p.store.work.OpenRoot(filepath.Join(p.id, "new", c.Name))
+// scan searches the files of a change, in a folder of the store, for signs of an attack.
+func (p *Plan) scan(ctx context.Context, c *Change, folder string) error {
+	files, err := p.store.root.OpenRoot(filepath.FromSlash(folder))
 	if err != nil {
 		return err
 	}
-	defer staged.Close()
-	r, err := scan.Skill(ctx, staged.FS(), nil)
+	defer files.Close()
+	r, err := scan.Skill(ctx, files.FS(), &scan.Options{Names: p.names(ctx).Like(cmp.Or(c.Skill.Name, c.Name))})
 	c.Scan, c.Entry.Scanner = &r, r.Rules
 	return err
+}
+
+// names returns the names of the skills in the lock and in the folder.
+func (p *Plan) names(ctx context.Context) *confusable.Names {
+	if p.others == nil {
+		p.others = &confusable.Names{}
+		p.others.Add(slices.Sorted(maps.Keys(p.store.lock.Skills))...)
+		unlocked, _ := p.store.unlocked(ctx) // verify reports what cannot be read
+		for _, v := range unlocked {
+			p.others.Add(path.Base(v.Name))
+		}
+	}
+	return p.others
 }
 
 // Check returns an error if the new files of a skill are dangerous, unless AllowFindings is set.

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -223,40 +221,5 @@ func complete(m metier.Manifest) error {
 	for _, d := range m.Diagnostics {
 		return &metier.Error{Path: d.Path, Kind: metier.Invalid, Code: "skill_file_refused", Hint: "remove the file from the skill, or replace a link by its target", Err: errors.New(d.Detail)}
 	}
-	return noRepository(m)
-}
-
-// noRepository reports a file that makes git take a folder of a skill for a repository, in which it would
-// run programs that the skill names.
-func noRepository(m metier.Manifest) error {
-	refused := func(p, text string) error {
-		return &metier.Error{Path: p, Kind: metier.Invalid, Code: "skill_file_refused", Hint: "remove the repository from the skill", Err: errors.New(text)}
-	}
-	heads, rests := map[string]string{}, map[string]bool{} // by folder, as a file system without case has it
-	for _, f := range m.Files {
-		dir, name := path.Split(f.Path)
-		folded := strings.ToLower(dir)
-		switch strings.ToLower(name) {
-		case ".git":
-			return refused(f.Path, "git would take the folder for a repository")
-		case "head":
-			heads[folded] = f.Path
-		case "commondir":
-			rests[folded] = true
-		}
-		for parent := folded; parent != ""; {
-			parent, name = path.Split(strings.TrimSuffix(parent, "/"))
-			if name == "objects" {
-				rests[parent] = true
-			} else if name == ".git" {
-				return refused(f.Path, "git would take its folder for a repository")
-			}
-		}
-	}
-	for _, dir := range slices.Sorted(maps.Keys(heads)) {
-		if rests[dir] {
-			return refused(heads[dir], "git would take its folder for a repository")
-		}
-	}
-	return nil
+	return portable(m)
 }

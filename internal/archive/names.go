@@ -13,6 +13,10 @@ import (
 // maxPart is the maximum length in bytes of one part of a path on common file systems.
 const maxPart = 255
 
+// CheckPath validates the path of a file in an archive or another source, by the default limits: every file
+// system must be able to have it.
+func CheckPath(path string) error { return Limits{}.withDefaults().checkPath(path) }
+
 // checkPath validates a path without a trailing slash.
 func (l Limits) checkPath(path string) error {
 	refuse := func(why string) error { return failf(CodeName, path, "%s", why) }
