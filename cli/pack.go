@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +30,9 @@ a link, are errors.`,
 			}
 			return a.put(doc, func() {
 				fmt.Fprintf(a.Out, "%s: %s, %s\n", oneLine(doc.File), plural.Of(doc.Files, "file"), doc.Digest)
+				if len(doc.Secrets) > 0 {
+					fmt.Fprintf(a.Err, "warning: the archive contains files that are often secrets: %s\n", oneLine(some(doc.Secrets)))
+				}
 			})
 		}}
 	c.Flags().StringVarP(&out, "out", "o", "", "archive `file`: .zip, .skill, .tar, or .tar.gz (default: NAME.zip)")
@@ -55,6 +60,9 @@ func (a *app) pack(ctx context.Context, dir, out, profile string) (packDocument,
 	}
 	if out == "" {
 		out = p.Folder + ".zip"
+		if old, err := os.ReadFile(filepath.Join(a.Dir, out)); err == nil && !bytes.Equal(old, b.Bytes()) {
+			return packDocument{}, &problem{exit: exitUsage, code: "archive_exists", err: fmt.Errorf("%s exists, and is another archive", oneLine(out)), hint: "remove it, or replace it with --out " + oneLine(out)}
+		}
 	}
 	return packDocument{out, p}, a.engine().WriteOutput(out, b.Bytes(), a.Dir)
 }

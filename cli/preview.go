@@ -53,10 +53,8 @@ func (a *app) preview(c install.Change) {
 		if n := r.Coverage.Unread.Files; n > 0 {
 			line("not scanned", plural.Of(n, "file"))
 		}
-		for _, f := range r.Findings {
-			if f.Decides() {
-				line(string(r.Verdict), fmt.Sprintf("%s (%s)", f.Title, placeOf(f)))
-			}
+		for _, text := range deciding(r.Findings) {
+			line(string(r.Verdict), text)
 		}
 	}
 	for _, d := range c.Skill.Diagnostics {
@@ -66,6 +64,27 @@ func (a *app) preview(c install.Change) {
 		fmt.Fprintf(a.Out, "\n%s\n", oneLine(c.Name))
 		t.print(a.Out, "  ")
 	}
+}
+
+// deciding returns a line for each kind of finding that decides the verdict, with its first place.
+func deciding(findings []scan.Finding) []string {
+	first, count, titles := map[string]string{}, map[string]int{}, []string{}
+	for _, f := range findings {
+		if !f.Decides() {
+			continue
+		}
+		if count[f.Title]++; count[f.Title] == 1 {
+			first[f.Title], titles = placeOf(f), append(titles, f.Title)
+		}
+	}
+	for i, title := range titles {
+		more := ""
+		if n := count[title]; n > 1 {
+			more = ", and " + plural.Of(n-1, "more place")
+		}
+		titles[i] = fmt.Sprintf("%s (%s%s)", title, first[title], more)
+	}
+	return titles
 }
 
 // placeOf returns where a finding is.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"metier"
 	"metier/internal/archive"
@@ -89,7 +90,7 @@ func downloadOne(ctx context.Context, s Source, o FetchOptions, most int64, to *
 
 // copyLocal copies an archive of this machine, so that what is checked cannot change.
 func copyLocal(ctx context.Context, name string, to *os.File) (download, error) {
-	in, err := os.Open(name)
+	in, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not block
 	if errors.Is(err, fs.ErrNotExist) {
 		return download{}, metier.Fieldf(metier.NotFound, "Request.Source", "source_missing", forms, "there is no file %s", name)
 	}

@@ -1,14 +1,15 @@
 package install
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"metier"
+	"metier/internal/distinct"
 	"metier/internal/plural"
 	"metier/policy"
 	"metier/settings"
@@ -78,16 +79,17 @@ func (f *Found) Choose(names []string, all bool) ([]metier.Skill, error) {
 	if len(names) == 0 {
 		if len(f.Skills) > 1 && !all {
 			return nil, metier.Fieldf(metier.Invalid, "Request.Skills", "skills_not_chosen", "name them with Request.Skills, or set Request.All", "%s contains %s: %s",
-				f.Source, plural.Of(len(f.Skills), "skill"), strings.Join(f.Names(), ", "))
+				f.Source, plural.Of(len(f.Skills), "skill"), brieflyNamed(f.Names()))
 		}
 		return f.Skills, nil
 	}
 	var out []metier.Skill
+	chosen, called := map[metier.ID]bool{}, f.called()
 	for _, n := range names {
-		found := slices.DeleteFunc(slices.Clone(f.Skills), func(sk metier.Skill) bool { return sk.Name != n && path.Base(sk.ID.Path) != n && sk.ID.Path != n })
+		found := called[n]
 		switch {
 		case len(found) == 0:
-			return nil, metier.Fieldf(metier.NotFound, "Request.Skills", "skill_not_found", fmt.Sprintf("the source contains: %s", strings.Join(f.Names(), ", ")), "%s contains no skill %q", f.Source, n)
+			return nil, metier.Fieldf(metier.NotFound, "Request.Skills", "skill_not_found", "the source contains: "+brieflyNamed(f.Names()), "%s contains no skill %q", f.Source, n)
 		case len(found) > 1:
 			paths := make([]string, len(found))
 			for i, sk := range found {
@@ -95,24 +97,30 @@ func (f *Found) Choose(names []string, all bool) ([]metier.Skill, error) {
 			}
 			return nil, metier.Fieldf(metier.Invalid, "Request.Skills", "skill_ambiguous", "name the folder instead: "+strings.Join(paths, ", "), "%s contains %d skills %q", f.Source, len(found), n)
 		}
-		if !slices.ContainsFunc(out, func(sk metier.Skill) bool { return sk.ID == found[0].ID }) {
-			out = append(out, found[0])
+		if sk := found[0]; !chosen[sk.ID] {
+			chosen[sk.ID] = true
+			out = append(out, sk)
 		}
 	}
 	return out, nil
+}
+
+// called returns the skills by each name that a user can choose them by: their name, folder, and path.
+func (f *Found) called() map[string][]metier.Skill {
+	out := map[string][]metier.Skill{}
+	for _, sk := range f.Skills {
+		for _, n := range distinct.Of([]string{sk.Name, path.Base(sk.ID.Path), sk.ID.Path}) {
+			out[n] = append(out[n], sk)
+		}
+	}
+	return out
 }
 
 // Names returns the names of the skills, or the paths of those without a name.
 func (f *Found) Names() []string {
 	var out []string
 	for _, sk := range f.Skills {
-		name := sk.Name
-		if name == "" {
-			name = sk.ID.Path
-		}
-		if !slices.Contains(out, name) {
-			out = append(out, name)
-		}
+		out = append(out, cmp.Or(sk.Name, sk.ID.Path))
 	}
-	return out
+	return distinct.Of(out)
 }

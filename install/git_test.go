@@ -494,6 +494,26 @@ func TestFetch_LimitsTheFilesOfSkills(t *testing.T) {
 	}
 }
 
+func TestFetch_LimitsSkills(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t)
+	one := o.mktree("100644 blob " + o.blob(skill("pdf", "")) + "\tSKILL.md")
+	var entries []string
+	for i := range 101 {
+		entries = append(entries, fmt.Sprintf("040000 tree %s\t%03d", one, i))
+	}
+	part := o.mktree(entries...)
+	entries = entries[:0]
+	for i := range 100 {
+		entries = append(entries, fmt.Sprintf("040000 tree %s\t%03d", part, i))
+	}
+	o.commitTree(o.mktree(entries...))
+	_, err := o.fetch(o.source("", ""), install.FetchOptions{})
+	if diff := cmp.Diff("git_repository_large", metier.CodeOf(err)); diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
 // A repository of a few kilobytes can have paths of gigabytes.
 func TestFetch_LimitsPaths(t *testing.T) {
 	t.Parallel()

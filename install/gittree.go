@@ -2,6 +2,7 @@ package install
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 // Limits of a commit.
 const (
 	maxEntries   = 500_000   // files of the folder that skills are searched in
+	maxSkills    = 10_000    // its skills
 	maxFiles     = 50_000    // files of its skills
 	maxFileBytes = 64 << 20  // of a file of a skill
 	maxBytes     = 512 << 20 // of all files of its skills
@@ -82,8 +84,16 @@ func (f *Fetched) readCommit(ctx context.Context, g *repo, paths []string) error
 		return err
 	}
 	if paths != nil {
+		wanted := map[string]bool{}
+		for _, p := range paths {
+			wanted[cmp.Or(p, ".")] = true
+		}
 		entries = slices.DeleteFunc(entries, func(e treeEntry) bool {
-			return !slices.ContainsFunc(paths, func(p string) bool { return within(e.path, p) })
+			at := e.path
+			for at != "." && !wanted[at] {
+				at = path.Dir(at)
+			}
+			return !wanted[at]
 		})
 	}
 	if entries, err = f.choose(entries); err != nil {
@@ -152,6 +162,9 @@ func (f *Fetched) choose(entries []treeEntry) ([]treeEntry, error) {
 		if strings.EqualFold(path.Base(e.path), "SKILL.md") {
 			skills[path.Dir(e.path)] = true
 		}
+	}
+	if len(skills) > maxSkills {
+		return nil, metier.Fieldf(metier.LimitReached, "Request.Source", "git_repository_large", "name a folder of the repository with #FOLDER", "%s has more than %s skills", f.Source, plural.Thousands(maxSkills))
 	}
 	var out []treeEntry
 	var links, modules, ours []string

@@ -169,15 +169,20 @@ func (x *siteIndex) chooseAll(s Source, all bool) ([]indexEntry, error) {
 
 // list returns the names of the entries that can be used, for a message.
 func (x *siteIndex) list() string {
-	const most = 50
 	var names []string
 	for _, e := range x.entries {
 		if e.problem == "" {
 			names = append(names, e.name)
 		}
 	}
+	return brieflyNamed(names)
+}
+
+// brieflyNamed returns a list of names for a message.
+func brieflyNamed(names []string) string {
+	const most = 50
 	if len(names) > most {
-		names = append(names[:most], fmt.Sprintf("and %d more", len(names)-most))
+		names = append(slices.Clone(names[:most]), fmt.Sprintf("and %s more", plural.Thousands(int64(len(names)-most))))
 	}
 	return termtext.Line(strings.Join(names, ", "))
 }

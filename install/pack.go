@@ -5,6 +5,7 @@ import (
 	"io"
 	"path"
 	"path/filepath"
+	"regexp"
 
 	"metier"
 	"metier/internal/archive"
@@ -20,7 +21,12 @@ type Packed struct {
 	Files  int    `json:"files"`
 	Digest string `json:"digest"` // of the bytes of the archive
 	Tree   string `json:"tree"`   // over the files
+	// Secrets are files whose names are usual for credentials.
+	Secrets []string `json:"secrets,omitempty"`
 }
+
+// secretFile matches the usual names of files with credentials.
+var secretFile = regexp.MustCompile(`(?i)(^|/)(\.env(\..+)?|\.netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|credentials(\.json)?|id_(rsa|dsa|ecdsa|ed25519)|.+\.(pem|key|p12|pfx|keystore|kdbx))$`)
 
 // Pack writes an archive of the skill in a folder. The name of file decides the format: zip, also for
 // .skill, tar, or tar.gz. The archive contains one folder with the skill's name, and the same files
@@ -60,12 +66,16 @@ func Pack(ctx context.Context, dir, file string, w io.Writer, set settings.Setti
 		return Packed{}, about(sk, err)
 	}
 	files := make([]archive.File, 0, len(m.Files))
+	var secrets []string
 	for _, f := range m.Files {
+		if secretFile.MatchString(f.Path) {
+			secrets = append(secrets, f.Path)
+		}
 		files = append(files, archive.File{Path: path.Join(sk.Slug, f.Path), Size: f.Size, Executable: f.Exec, Open: func() (io.ReadCloser, error) { return b.Open(ctx, f.Path) }})
 	}
 	h := digest.New()
 	if err := archive.Write(ctx, io.MultiWriter(w, h), format, files); err != nil {
 		return Packed{}, about(sk, err)
 	}
-	return Packed{Name: sk.Name, Folder: sk.Slug, Files: len(files), Digest: h.Sum(), Tree: string(m.Tree)}, nil
+	return Packed{Name: sk.Name, Folder: sk.Slug, Files: len(files), Digest: h.Sum(), Tree: string(m.Tree), Secrets: secrets}, nil
 }

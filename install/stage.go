@@ -107,6 +107,7 @@ func (s *Store) Prepare(ctx context.Context, r Request, set settings.Settings) (
 // them cannot be installed. Apply or Discard ends the plan.
 func (s *Store) Stage(ctx context.Context, f *Found, skills []metier.Skill, r Request) (*Plan, error) {
 	p := &Plan{Notes: f.Notes, store: s, id: s.o.ID()}
+	staged := map[string]string{} // paths of skills in the source, by the folder that they get
 	for _, sk := range skills {
 		p.names(ctx).Add(sk.Name)
 	}
@@ -115,9 +116,11 @@ func (s *Store) Stage(ctx context.Context, f *Found, skills []metier.Skill, r Re
 		if err != nil {
 			return nil, errors.Join(about(sk, err), p.Discard())
 		}
-		if i := slices.IndexFunc(p.Changes, func(x Change) bool { return strings.EqualFold(x.Name, c.Name) }); i >= 0 {
-			return nil, errors.Join(metier.Errorf(metier.Invalid, "skill_ambiguous", "install one of them", "%s and %s have the same name", p.Changes[i].Skill.ID.Path, sk.ID.Path), p.Discard())
+		folded := strings.ToLower(c.Name)
+		if other, ok := staged[folded]; ok {
+			return nil, errors.Join(metier.Errorf(metier.Invalid, "skill_ambiguous", "install one of them", "%s and %s have the same name", other, sk.ID.Path), p.Discard())
 		}
+		staged[folded] = sk.ID.Path
 		p.Changes = append(p.Changes, c)
 	}
 	if err := p.order(); err != nil {
@@ -383,6 +386,7 @@ func differences(was, now map[string]LockedFile) []FileChange {
 // Remove returns a plan that removes skills. With force, it also removes those that were modified.
 func (s *Store) Remove(ctx context.Context, names []string, force bool) (*Plan, error) {
 	p := &Plan{store: s, id: s.o.ID()}
+	seen := map[string]bool{}
 	for _, name := range names {
 		was, ok := s.lock.Skills[name]
 		if !ok {
@@ -393,7 +397,8 @@ func (s *Store) Remove(ctx context.Context, names []string, force bool) (*Plan, 
 		switch modified := !gone && (err != nil || string(m.Tree) != was.Tree); {
 		case modified && !force:
 			return nil, s.modified(name)
-		case !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Name == name }):
+		case !seen[name]:
+			seen[name] = true
 			p.Changes = append(p.Changes, Change{Name: name, Action: Remove, Was: &was, Modified: modified, Files: differences(was.Files, nil)})
 		}
 	}

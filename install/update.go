@@ -1,13 +1,13 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"metier"
 	"metier/settings"
@@ -102,10 +102,12 @@ func (p *Plan) update(ctx context.Context, src Source, names []string, force boo
 	if err != nil {
 		return err
 	}
-	stale := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return now != "" && p.store.lock.Skills[n].Commit == now })
+	var stale []string
 	for _, n := range names {
-		if !slices.Contains(stale, n) {
-			p.keep(n, p.store.lock.Skills[n])
+		if e := p.store.lock.Skills[n]; now != "" && e.Commit == now {
+			p.keep(n, e)
+		} else {
+			stale = append(stale, n)
 		}
 	}
 	if len(stale) == 0 {
@@ -149,7 +151,7 @@ func (p *Plan) from(ctx context.Context, src Source, o FetchOptions, names []str
 	o.Wrapped = wrapped(set)
 	f, err := p.store.fetch(ctx, src, o)
 	if err != nil {
-		return fmt.Errorf("%s: %w", strings.Join(names, ", "), err)
+		return fmt.Errorf("%s: %w", brieflyNamed(names), err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	p.Notes = append(p.Notes, f.Notes...)
@@ -159,20 +161,21 @@ func (p *Plan) from(ctx context.Context, src Source, o FetchOptions, names []str
 	} else if err != nil {
 		return err
 	}
+	at := map[string]metier.Skill{}
+	for _, sk := range found.Skills {
+		at[path.Join(f.Source.Path, sk.ID.Path)] = sk
+	}
 	for _, n := range names {
 		e := p.store.lock.Skills[n]
-		i := slices.IndexFunc(found.Skills, func(sk metier.Skill) bool {
-			at := path.Join(f.Source.Path, sk.ID.Path)
-			return at == e.Path || at == "." && e.Path == ""
-		})
+		sk, ok := at[cmp.Or(e.Path, ".")]
 		switch {
-		case i < 0:
+		case !ok:
 			return &metier.Error{Skill: n, Kind: metier.NotFound, Code: "skill_gone", Hint: "remove the skill, or install it from another source", Err: fmt.Errorf("%s does not contain it any more%s", e.Source, f.also())}
-		case found.Skills[i].Slug != n && found.Skills[i].State != metier.Refused:
-			return &metier.Error{Skill: n, Kind: metier.Conflict, Code: "skill_renamed", Hint: "remove the skill, and add it again under its new name", Err: fmt.Errorf("its name in %s is now %q", e.Source, found.Skills[i].Name)}
+		case sk.Slug != n && sk.State != metier.Refused:
+			return &metier.Error{Skill: n, Kind: metier.Conflict, Code: "skill_renamed", Hint: "remove the skill, and add it again under its new name", Err: fmt.Errorf("its name in %s is now %q", e.Source, sk.Name)}
 		}
-		if err := each(found, found.Skills[i], n); err != nil {
-			return about(found.Skills[i], err)
+		if err := each(found, sk, n); err != nil {
+			return about(sk, err)
 		}
 	}
 	return nil

@@ -24,6 +24,7 @@ var installed = []Code{
 	{"skill_installed", "invalid", "The skill is already in the lock.", "Omit it."},
 	{"skill_not_installed", "not_found", "The lock does not contain the skill.", "Use a name that 'metier verify' shows."},
 	{"archive_name_unknown", "invalid", "The name of a file does not end like that of an archive.", "Use .zip, .skill, .tar, or .tar.gz."},
+	{"archive_exists", "", "The archive that pack would write by default exists, and is another one.", "Remove it, or name the file."},
 	{"agent_unknown", "invalid", "There is no agent with this name, or it has no such folder.", "Use a name in the message."},
 	{"agent_folder_outside", "conflict,denied", "The skills folder of an agent is a link that leads out of the project, or to a folder that is not a skills folder.", "Remove the link."},
 	{"skill_gone", "not_found", "The source of an installed skill does not contain it any more.", "Remove the skill, or install it from another source."},
