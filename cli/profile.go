@@ -82,8 +82,8 @@ func (a *app) profileShowCommand() *cobra.Command {
 profile, the operator's configuration, --set, and the workspace's metier.yaml, in
 that order. metier.yaml can only narrow them. The profile is the argument or, if
 there is none, METIER_PROFILE, the profile in the configuration, or default.
-Settings that are not implemented yet are marked "no effect yet". In a terminal,
-possible values are truncated to fit the width. --json prints all of them.`,
+In a terminal, possible values are truncated to fit the width. --json prints all of
+them.`,
 		Example: "  metier profile show\n  metier profile show keen --set reload=snapshot\n  metier profile show --json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -326,6 +326,32 @@ func TestReadLock_LimitsEntries(t *testing.T) {
 	}
 }
 
+// A person who reviews a lock must understand it as metier does.
+func TestReadLock_RefusesAmbiguousText(t *testing.T) {
+	t.Parallel()
+	tree := `"tree":"sha256:` + strings.Repeat("0", 64) + `"`
+	entry := `"kind":"folder","source":"/x",` + tree + `,"files":{}`
+	for text, want := range map[string]string{
+		`{"skills":{"a":{` + entry + `}},"version":1}`:                                       "",
+		`{"version":1,"skills":{"Source":{` + entry + `}}}`:                                  "",
+		`{"version":1,"skills":{"a":{` + entry + `,"SOURCE":"/y"}}}`:                         `it has the name "SOURCE"; write "source"`,
+		`{"version":1,"skills":{"a":{` + entry + `,"ſource":"/y"}}}`:                         `it has the name "ſource"; write "source"`,
+		`{"version":1,"skills":{"a":{` + entry + `,"kind":"git"}}}`:                          `it has the name "kind" twice`,
+		`{"version":1,"skills":{"a":{` + entry + `},"a":{` + entry + `}}}`:                   `it has the name "a" twice`,
+		`{"version":1,"skills":{"a":{` + entry + `}},"skills":{}}`:                           `it has the name "skills" twice`,
+		`{"version":1,"skills":{"a":{` + entry + `}}} {"version":1}`:                         "there is text after its end",
+		`{"version":1,"skills":{"a":{` + entry + `,"agents":["agents","agents"]}}}`:          "",
+		`{"version":1,"skills":{"a":{` + strings.Replace(entry, "{}", `{"x":{}}`, 1) + `}}}`: "has no valid digest",
+	} {
+		p := newPlace(t)
+		p.put(p.lock, text)
+		_, err := install.ReadLock(p.lock)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
 // A lock that could not be read again is not written.
 func TestApply_WritesNoLockThatIsTooLarge(t *testing.T) {
 	t.Parallel()

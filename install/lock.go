@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -91,6 +92,12 @@ func parseLock(file string, raw []byte) (Lock, error) {
 		d := json.NewDecoder(bytes.NewReader(raw))
 		d.DisallowUnknownFields()
 		err = d.Decode(&l)
+		if _, end := d.Token(); err == nil && end != io.EOF {
+			err = errors.New("there is text after its end")
+		}
+	}
+	if err == nil && !bytes.Equal(raw, l.Bytes()) {
+		err = unambiguous(raw)
 	}
 	switch {
 	case err != nil:
