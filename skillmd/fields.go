@@ -29,8 +29,11 @@ func (f *Front) take(r *reader, field Field) {
 	case "metadata":
 		f.Metadata = r.mapping(field)
 		for _, m := range f.Metadata {
-			if m.Key == "dependencies" {
+			switch m.Key {
+			case "dependencies":
 				f.Dependencies = append(f.Dependencies, dependencies(m.Value, "")...)
+			case "requires":
+				f.Requires = append(f.Requires, r.requires("metadata.requires", m)...)
 			}
 		}
 	case "dependencies":
@@ -210,6 +213,31 @@ func dependencies(v Value, prefix string) []string {
 		}
 	}
 	return out
+}
+
+// requires flattens the forms of metadata.requires: text, a list, and a map of skills to versions. In a map, the key skills can
+// also contain one of these forms. Lists under other keys name programs and the like for other clients.
+func (r *reader) requires(key string, f Field) []string {
+	switch v := f.Value; v.Kind {
+	case Text, Bool:
+		return splitList(nil, v.Text, ",\n")
+	case List:
+		return r.list(Field{Key: key, Value: v, Line: f.Line, Column: f.Column}, ",\n")
+	case Map:
+		var out []string
+		for _, m := range v.Map {
+			switch k := m.Value.Kind; {
+			case m.Key == "skills" && k != Null:
+				out = append(out, r.requires(key+".skills", m)...)
+			case k == List || k == Map:
+				r.refuse(Field{Key: key + "." + m.Key, Value: m.Value, Line: m.Line, Column: m.Column}, "a version or a range of versions")
+			default:
+				out = append(out, strings.TrimSpace(m.Key+" "+m.Value.Text))
+			}
+		}
+		return out
+	}
+	return nil
 }
 
 func (k Kind) String() string {

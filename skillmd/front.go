@@ -45,6 +45,7 @@ type Front struct {
 	Paths                  []string // split on commas outside brackets
 	Platforms              []string // split on white space and commas
 	Dependencies           []string // of dependencies and metadata.dependencies, split on commas; a map entry becomes "key: text"
+	Requires               []string // skills of metadata.requires, split on commas; a map entry becomes "key text", as in "pdf >=1.2"
 }
 
 // JSON returns all fields as one JSON object in source order. Scalars are strings of their source text, except that a plain

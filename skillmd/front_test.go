@@ -2,6 +2,7 @@ package skillmd
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -139,6 +140,29 @@ func TestMetadataKeepsOrderNestingAndDependencies(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"p", "q", "r"}, f.Dependencies); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestFront_Requires(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"pdf >=1.2 <2, docx":                         {"pdf >=1.2 <2", "docx"},
+		"[pdf ^1, acme/skills#docx]":                 {"pdf ^1", "acme/skills#docx"},
+		"{pdf: '>=1.2 <2', docx: 2, xml: }":          {"pdf >=1.2 <2", "docx 2", "xml"},
+		"{skills: [pdf, docx], bins: [jq], env: {}}": {"pdf", "docx"},
+		"": nil,
+	} {
+		f, _ := front(t, "metadata:\n  requires: "+text)
+		if diff := cmp.Diff(want, f.Requires); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+	if f, _ := front(t, "requires: pdf"); f.Requires != nil {
+		t.Errorf("requires outside metadata gives %q", f.Requires)
+	}
+	_, diags := front(t, "metadata:\n  requires:\n    bins: [jq]")
+	if len(diags) != 1 || diags[0].Code != CodeFieldType || diags[0].Line != 4 || !strings.HasPrefix(diags[0].Detail, "metadata.requires.bins must be a version") {
+		t.Errorf("a list of programs: %+v", diags)
 	}
 }
 
