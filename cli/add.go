@@ -97,6 +97,9 @@ SOURCE is one of these:
 metier.lock has the commit, or the digest of what was downloaded. If the source
 contains several skills, choose some with --skill, or all with --all.
 
+A skill can require others in metadata.requires of its SKILL.md. Those of the same
+source are installed with it. Nothing is fetched from other sources: add them first.
+
 Repositories are fetched with git, and with the credentials, proxies, and ssh settings
 of your own git configuration. Hooks, filters, submodules, and links of a repository
 have no effect. Addresses of private hosts are allowed.`,
@@ -125,6 +128,7 @@ have no effect. Addresses of private hosts are allowed.`,
 	fl.BoolVar(&r.All, "all", false, "install all skills of the source")
 	fl.StringArrayVar(&r.Agents, "agent", nil, "`name` of an agent whose skills folder gets a link to each skill (repeatable)")
 	place.scanned(c)
+	fl.BoolVar(&r.SkipRequirements, "skip-requirements", false, "do not install the skills that the chosen ones require")
 	fl.BoolVar(&r.Force, "force", false, "replace skills that come from another source, or were changed")
 	a.completions(c)
 	c.ValidArgsFunction = firstArg(1, folders)
@@ -136,8 +140,8 @@ func (a *app) removeCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{Use: "remove NAME...", GroupID: "install", Short: "Remove installed skills",
 		Long: `Remove deletes skills that 'metier add' installed, and their entries in metier.lock.
-It does not remove skills that were changed after they were installed, except with
---force.`,
+It does not remove skills that were changed after they were installed, or that other
+installed skills require, except with --force.`,
 		Example: "  metier remove pdf\n  metier remove pdf docx --yes", Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			in, err := a.installation(c.Context(), place, false)
@@ -152,7 +156,7 @@ It does not remove skills that were changed after they were installed, except wi
 			return a.change(c.Context(), in, p, place.yes)
 		}}
 	place.flags(c)
-	c.Flags().BoolVar(&force, "force", false, "also remove skills that were changed")
+	c.Flags().BoolVar(&force, "force", false, "also remove skills that were changed, or that others require")
 	a.completions(c)
 	return c
 }
@@ -221,16 +225,17 @@ type changeDocument struct {
 type changeItem struct {
 	Name   string         `json:"name"`
 	Action install.Action `json:"action"`
-	Entry  *install.Entry `json:"entry,omitempty"` // new
-	Diff   *install.Diff  `json:"diff,omitempty"`  // of an installed skill that is replaced
-	Scan   *scan.Report   `json:"scan,omitempty"`  // of new files
+	Entry  *install.Entry `json:"entry,omitempty"`    // new
+	By     []string       `json:"neededBy,omitempty"` // skills that require it, if it was not chosen
+	Diff   *install.Diff  `json:"diff,omitempty"`     // of an installed skill that is replaced
+	Scan   *scan.Report   `json:"scan,omitempty"`     // of new files
 }
 
 // change shows a plan, asks, and makes it.
 func (a *app) change(ctx context.Context, in *engine.Installation, p *install.Plan, yes bool) error {
 	doc := changeDocument{Folder: in.Dir, Lock: in.LockFile, Skills: []changeItem{}}
 	for _, c := range p.Changes {
-		item := changeItem{Name: c.Name, Action: c.Action, Scan: c.Scan}
+		item := changeItem{Name: c.Name, Action: c.Action, By: c.NeededBy, Scan: c.Scan}
 		if c.Action != install.Remove {
 			item.Entry = &c.Entry
 		}

@@ -42,6 +42,7 @@ var flagOf = map[string]string{
 	"Request.Scripts":                "--allow-skill-script",
 	"Request.Servers":                "--mcp-config",
 	"Request.Skills":                 "--skill",
+	"Request.SkipRequirements":       "--skip-requirements",
 	"Request.Source":                 "SOURCE",
 	"Request.Subagents":              "--allow-subagent-profile",
 	"Request.Tools":                  "--allow-tool",

@@ -42,6 +42,8 @@ func (a *app) preview(c install.Change) {
 			t.add(name, text)
 		}
 	}
+	line("needed by", some(c.NeededBy))
+	line("requires", some(c.Skill.Head.Front.Requires))
 	line("allowed-tools", strings.Join(c.Skill.Head.Front.AllowedTools, " "))
 	line("programs", some(c.Programs()))
 	if r := c.Scan; r != nil {

@@ -22,6 +22,7 @@ type shownSkill struct {
 	Tools         []string        `json:"tools"`
 	Compatibility string          `json:"compatibility"`
 	Dependencies  []string        `json:"dependencies"` // of dependencies and metadata.dependencies
+	Requires      []string        `json:"requires"`     // skills, of metadata.requires
 	Frontmatter   json.RawMessage `json:"frontmatter"`
 	Resources     []shownFile     `json:"resources"`
 	Body          *string         `json:"body,omitempty"`
@@ -131,7 +132,7 @@ func instructions(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (
 
 func shownOf(snap *metier.Snapshot, sk metier.Skill) shownSkill {
 	out := shownSkill{skillRow: rowOf(snap, sk), Tree: string(sk.Tree), Tools: append([]string{}, sk.Head.Front.AllowedTools...),
-		Compatibility: sk.Head.Front.Compatibility, Dependencies: append([]string{}, sk.Head.Front.Dependencies...), Frontmatter: sk.Head.Front.JSON(), Resources: []shownFile{}}
+		Compatibility: sk.Head.Front.Compatibility, Dependencies: append([]string{}, sk.Head.Front.Dependencies...), Requires: append([]string{}, sk.Head.Front.Requires...), Frontmatter: sk.Head.Front.JSON(), Resources: []shownFile{}}
 	for _, r := range sk.Resources {
 		out.Resources = append(out.Resources, shownFile{r.Path, r.Kind, r.Size, string(r.Digest), r.Text, r.Exec, r.Runtime})
 	}
@@ -160,6 +161,7 @@ func (a *app) showPage(s shownSkill, sk metier.Skill) {
 	}
 	line("needs", "%s", s.Compatibility)
 	line("depends", "%s", strings.Join(s.Dependencies, ", "))
+	line("requires", "%s", strings.Join(s.Requires, ", "))
 	line("license", "%s", front.License)
 	switch {
 	case a.denies(sk):

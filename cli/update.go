@@ -134,6 +134,12 @@ func (a *app) showDiffs(p *install.Plan) error {
 		if d.Tools {
 			fmt.Fprintf(a.Out, "  ! allowed-tools: %s → %s\n", tools(d.ToolsWere), tools(d.ToolsNow))
 		}
+		for _, name := range d.Requires {
+			fmt.Fprintf(a.Out, "  ! requires %s\n", oneLine(name))
+		}
+		for _, name := range d.Releases {
+			fmt.Fprintf(a.Out, "    no longer requires %s\n", oneLine(name))
+		}
 		for _, f := range d.Files {
 			a.showFileDiff(f)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -25,7 +24,7 @@ func (p *Plan) Apply(ctx context.Context) error {
 	if err := p.Check(); err != nil {
 		return errors.Join(err, p.Discard())
 	}
-	next := Lock{Version: lockVersion, Skills: maps.Clone(s.lock.Skills)}
+	next := p.next()
 	d := decided{ID: p.id, Put: map[string]string{}, Gone: []string{}, Dir: s.real, File: s.o.Lock, At: s.o.Now().UTC()}
 	for _, c := range p.Changes {
 		create, remove, err := s.relink(c)
@@ -41,10 +40,7 @@ func (p *Plan) Apply(ctx context.Context) error {
 			d.Put[c.Name] = c.Entry.Tree
 		case Remove:
 			d.Gone = append(d.Gone, c.Name)
-			delete(next.Skills, c.Name)
-			continue
 		}
-		next.Skills[c.Name] = c.Entry
 	}
 	if d.Lock = string(next.Bytes()); len(d.Lock) > maxLock {
 		return errors.Join(tooLarge("write", s.o.Lock), p.Discard())

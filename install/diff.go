@@ -29,10 +29,13 @@ const (
 
 // Diff is what a change does to the content of a skill, the most dangerous first.
 type Diff struct {
-	ToolsWere []string   `json:"toolsWere,omitempty"` // allowed-tools of the installed skill, if they change
-	ToolsNow  []string   `json:"toolsNow,omitempty"`
-	Tools     bool       `json:"toolsChanged"`
-	Files     []FileDiff `json:"files"`
+	ToolsWere []string `json:"toolsWere,omitempty"` // allowed-tools of the installed skill, if they change
+	ToolsNow  []string `json:"toolsNow,omitempty"`
+	Tools     bool     `json:"toolsChanged"`
+	// Requires and Releases are the skills that it requires now, and that it does not require any more.
+	Requires []string   `json:"requires,omitempty"`
+	Releases []string   `json:"releases,omitempty"`
+	Files    []FileDiff `json:"files"`
 }
 
 // FileDiff is a file that differs.
@@ -50,6 +53,9 @@ type FileDiff struct {
 func (p *Plan) Diff(c Change) (Diff, error) {
 	d := Diff{Files: []FileDiff{}}
 	left := maxDiffAll
+	if c.Was != nil {
+		d.Requires, d.Releases = without(c.Entry.Dependencies, c.Was.Dependencies), without(c.Was.Dependencies, c.Entry.Dependencies)
+	}
 	for _, f := range c.Files {
 		d.Files = append(d.Files, FileDiff{Path: f.Path, Action: f.Action, Program: isProgram(f.Path, c)})
 	}
@@ -67,6 +73,11 @@ func (p *Plan) Diff(c Change) (Diff, error) {
 		f.compare(was, now, c, &left)
 	}
 	return d, p.compareTools(c, &d)
+}
+
+// without returns the items of a that are not in b.
+func without(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
 }
 
 // isSkillFile reports whether a file of a skill is its SKILL.md.

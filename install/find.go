@@ -25,8 +25,9 @@ type Fetched struct {
 	Notes  []string // what the source contains beside skills that a user should know; safe to print
 	// digests are those of the artifacts of an index, by the folder of the skill.
 	digests map[string]string
-	wrapper string  // name that the skill of an archive must have; "": any
-	faults  []fault // of skills
+	listed  map[string]bool // names that an index lists
+	wrapper string          // name that the skill of an archive must have; "": any
+	faults  []fault         // of skills
 	done    func() error
 }
 

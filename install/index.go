@@ -46,7 +46,10 @@ func fetchIndex(ctx context.Context, s Source, o FetchOptions) (_ *Fetched, err 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	f := &Fetched{Source: s, Dir: filepath.Join(o.Dir, "files"), Notes: idx.notes, digests: map[string]string{}}
+	f := &Fetched{Source: s, Dir: filepath.Join(o.Dir, "files"), Notes: idx.notes, digests: map[string]string{}, listed: map[string]bool{}}
+	for _, e := range idx.entries {
+		f.listed[e.name] = e.problem == ""
+	}
 	for _, e := range chosen {
 		f.digests[e.name] = e.digest
 		if host := hostForm(e.at); host != hostForm(idx.at) {

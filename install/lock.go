@@ -43,8 +43,14 @@ type Entry struct {
 	Tree   string                `json:"tree"`             // over all files
 	Files  map[string]LockedFile `json:"files"`            // by path
 	// Scanner is the version of the rules by which the files were scanned before they were installed.
-	Scanner string   `json:"scanner,omitempty"`
-	Agents  []string `json:"agents,omitempty"` // agents whose folders link to the skill
+	Scanner string `json:"scanner,omitempty"`
+	Version string `json:"version,omitempty"` // metadata.version, if it is a version
+	// Dependencies are the skills of the lock that the skill requires, by name.
+	Dependencies []string `json:"dependencies,omitempty"`
+	// Unmet are requirements of the skill that no installed skill meets, as it declares them.
+	Unmet    []string `json:"unmet,omitempty"`
+	Required bool     `json:"required,omitempty"` // it was installed only because others require it
+	Agents   []string `json:"agents,omitempty"`   // agents whose folders link to the skill
 }
 
 // LockedFile is a file of an installed skill.
@@ -138,6 +144,11 @@ func (l Lock) check() error {
 		}
 		if !digest.Valid(e.Tree) {
 			return fmt.Errorf("skill %q: %q is not a digest", name, e.Tree)
+		}
+		for _, d := range e.Dependencies {
+			if _, ok := l.Skills[d]; !ok {
+				return fmt.Errorf("skill %q: it requires %q, which is not in the lock", name, d)
+			}
 		}
 		for p, f := range e.Files {
 			if clean, err := confine.Clean(p); err != nil || clean != p {

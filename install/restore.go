@@ -59,17 +59,19 @@ func (s *Store) Restore(ctx context.Context, frozen bool, set settings.Settings)
 
 // restore stages the skills of one source, as they are locked.
 func (p *Plan) restore(ctx context.Context, k originKey, names []string, set settings.Settings) error {
-	err := p.from(ctx, k.Source, FetchOptions{Commit: k.commit, Digest: k.digest}, names, set, func(f *Found, sk metier.Skill, name string) error {
-		was := p.store.lock.Skills[name]
-		c, err := p.stage(ctx, f, sk, Request{Agents: was.Agents, validation: set.Install.Validation})
-		if err != nil {
-			return err
+	err := p.from(ctx, k.Source, FetchOptions{Commit: k.commit, Digest: k.digest}, names, set, true, func(f *Found, skills []metier.Skill) error {
+		for i, sk := range skills {
+			was := p.store.lock.Skills[names[i]]
+			c, err := p.stage(ctx, f, sk, Request{Agents: was.Agents, validation: set.Install.Validation})
+			if err != nil {
+				return about(sk, err)
+			}
+			if c.Entry.Tree != was.Tree {
+				return about(sk, &metier.Error{Kind: metier.Drift, Code: "lock_differs", Hint: "'metier update' shows what changed", Err: fmt.Errorf("%s contains other files than the lock: %s", was.Source, brief(differences(was.Files, c.Entry.Files)))})
+			}
+			c.Entry = was
+			p.Changes = append(p.Changes, c)
 		}
-		if c.Entry.Tree != was.Tree {
-			return &metier.Error{Kind: metier.Drift, Code: "lock_differs", Hint: "'metier update' shows what changed", Err: fmt.Errorf("%s contains other files than the lock: %s", was.Source, brief(differences(was.Files, c.Entry.Files)))}
-		}
-		c.Entry = was
-		p.Changes = append(p.Changes, c)
 		return nil
 	})
 	if code := metier.CodeOf(err); code == "skill_gone" || code == "skill_renamed" || code == "git_commit_missing" {

@@ -56,6 +56,7 @@ type Change struct {
 	Bytes    int64        // of all new files
 	Modified bool         // the installed files differ from the lock
 	Links    []string     // links that are created
+	NeededBy []string     // skills that require it, if it was not chosen
 	Scan     *scan.Report // of the new files; nil if they are the same
 	unusable bool         // it is kept, but is no skill, and gets no new links
 }
@@ -76,36 +77,39 @@ type Request struct {
 	All    bool     // every skill of the source
 	Force  bool     // replace a skill of another source, and one that was modified
 	Agents []string // agents whose folders link to the skills
+	// SkipRequirements installs the skills without those that they require and that are not chosen.
+	SkipRequirements bool
 
 	validation settings.InstallValidation // "" is strict
 }
 
-// Prepare fetches what a request asks for, and stages it. set are the settings by which the skills
-// would be loaded. Apply or Discard ends the plan.
+// Prepare fetches what a request asks for, and stages it, with the skills of the same source that the
+// chosen ones require. set are the settings by which the skills would be loaded. Apply or Discard ends
+// the plan.
 func (s *Store) Prepare(ctx context.Context, r Request, set settings.Settings) (_ *Plan, err error) {
-	f, err := s.fetch(ctx, r.Source, FetchOptions{Wrapped: wrapped(set), Skills: r.Skills, All: r.All})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	found, err := Find(ctx, f, set)
-	if err != nil {
-		return nil, err
-	}
-	skills, err := found.Choose(r.Skills, r.All)
-	if err != nil {
-		return nil, err
+	if r.Source.Kind == Index && r.Source.Path != "" && len(r.Skills) == 0 { // an entry can require others
+		r.Skills, r.Source.Path = []string{r.Source.Path}, ""
 	}
 	r.validation = set.Install.Validation
+	o := FetchOptions{Skills: r.Skills, All: r.All}
+	found, skills, err := s.reach(ctx, r.Source, o, set, r, func(f *Found) ([]metier.Skill, error) { return f.Choose(r.Skills, r.All) })
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, found.Close()) }()
 	if r.Source.Partial {
-		f.Notes = append(f.Notes, r.Source.partialNote())
+		found.Notes = append(found.Notes, r.Source.partialNote())
 	}
 	return s.Stage(ctx, found, skills, r)
 }
 
-// Stage copies skills into the store's staging folder, and checks the copies. It fails if one of
-// them cannot be installed. Apply or Discard ends the plan.
+// Stage copies skills, and those of the same source that they require, into the store's staging folder,
+// and checks the copies. It fails if one of them cannot be installed. Apply or Discard ends the plan.
 func (s *Store) Stage(ctx context.Context, f *Found, skills []metier.Skill, r Request) (*Plan, error) {
+	n := s.needsOf(f, skills, r.SkipRequirements)
+	if err := n.err(); err != nil {
+		return nil, err
+	}
 	p := &Plan{Notes: f.Notes, store: s, id: s.o.ID()}
 	staged := map[string]string{} // paths of skills in the source, by the folder that they get
 	for _, sk := range skills {
@@ -121,16 +125,22 @@ func (s *Store) Stage(ctx context.Context, f *Found, skills []metier.Skill, r Re
 			return nil, errors.Join(metier.Errorf(metier.Invalid, "skill_ambiguous", "install one of them", "%s and %s have the same name", other, sk.ID.Path), p.Discard())
 		}
 		staged[folded] = sk.ID.Path
+		n.apply(&c)
 		p.Changes = append(p.Changes, c)
 	}
-	if err := p.order(); err != nil {
+	err := p.stageNeeded(ctx, n, r)
+	if err == nil {
+		err = p.order()
+	}
+	if err != nil {
 		return nil, errors.Join(err, p.Discard())
 	}
 	return p, nil
 }
 
-// order sorts the changes, and checks their links.
+// order sorts the changes, checks their links, and notes what is left over.
 func (p *Plan) order() error {
+	p.noteLeftOver()
 	slices.SortFunc(p.Changes, func(a, b Change) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range p.Changes {
 		c := &p.Changes[i]
@@ -188,6 +198,7 @@ func (p *Plan) stage(ctx context.Context, f *Found, sk metier.Skill, r Request) 
 		return Change{}, err
 	}
 	c := Change{Name: sk.Slug, Skill: sk, Entry: Entry{Source: p.store.portable(f.Source), Commit: f.Commit, Digest: f.digestOf(sk.ID.Path), Tree: string(m.Tree), Files: lockedFiles(m)}}
+	c.Entry.Version = versionOf(sk)
 	if c.Entry.Path = path.Join(f.Source.Path, sk.ID.Path); c.Entry.Path == "." {
 		c.Entry.Path = ""
 	}
@@ -381,28 +392,6 @@ func differences(was, now map[string]LockedFile) []FileChange {
 	}
 	slices.SortFunc(out, func(a, b FileChange) int { return cmp.Compare(a.Path, b.Path) })
 	return out
-}
-
-// Remove returns a plan that removes skills. With force, it also removes those that were modified.
-func (s *Store) Remove(ctx context.Context, names []string, force bool) (*Plan, error) {
-	p := &Plan{store: s, id: s.o.ID()}
-	seen := map[string]bool{}
-	for _, name := range names {
-		was, ok := s.lock.Skills[name]
-		if !ok {
-			return nil, metier.Fieldf(metier.NotFound, "Request.Skills", "skill_not_installed", "use the name of a skill in the lock", "%s has no skill %q", s.o.Lock, name)
-		}
-		m, err := s.manifest(ctx, name)
-		gone := err != nil && metier.KindOf(err) == metier.NotFound
-		switch modified := !gone && (err != nil || string(m.Tree) != was.Tree); {
-		case modified && !force:
-			return nil, s.modified(name)
-		case !seen[name]:
-			seen[name] = true
-			p.Changes = append(p.Changes, Change{Name: name, Action: Remove, Was: &was, Modified: modified, Files: differences(was.Files, nil)})
-		}
-	}
-	return p, p.order()
 }
 
 // Discard removes what was staged.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"metier"
 	"metier/settings"
@@ -113,20 +114,39 @@ func (p *Plan) update(ctx context.Context, src Source, names []string, force boo
 	if len(stale) == 0 {
 		return nil
 	}
-	return p.from(ctx, src, FetchOptions{Commit: now}, stale, set, func(f *Found, sk metier.Skill, name string) error {
-		was := p.store.lock.Skills[name]
-		c, err := p.stage(ctx, f, sk, Request{Force: true, Agents: was.Agents, validation: set.Install.Validation})
-		switch {
-		case err != nil:
-			return err
-		case c.Entry.Tree == was.Tree:
-			c.Action, c.Files = Keep, nil
-		case c.Modified && !force && c.Action != Keep:
-			return p.store.modified(name)
+	return p.from(ctx, src, FetchOptions{Commit: now}, stale, set, false, func(f *Found, skills []metier.Skill) error {
+		n := p.store.needsOf(f, skills, false)
+		if err := n.err(); err != nil {
+			return updating(err)
 		}
-		p.Changes = append(p.Changes, c)
-		return nil
+		for i, sk := range skills {
+			was := p.store.lock.Skills[stale[i]]
+			c, err := p.stage(ctx, f, sk, Request{Force: true, Agents: was.Agents, validation: set.Install.Validation})
+			switch {
+			case err != nil:
+				return about(sk, err)
+			case c.Entry.Tree == was.Tree:
+				c.Action, c.Files = Keep, nil
+			case c.Modified && !force && c.Action != Keep:
+				return about(sk, p.store.modified(stale[i]))
+			}
+			n.apply(&c)
+			c.NeededBy, c.Entry.Required = nil, was.Required
+			p.Changes = append(p.Changes, c)
+		}
+		return p.stageNeeded(ctx, n, Request{validation: set.Install.Validation})
 	})
+}
+
+// updating gives an error about requirements a hint that fits an update.
+func updating(err error) error {
+	e, ok := errors.AsType[*metier.Error](err)
+	if !ok || !strings.Contains(e.Hint, "Request.SkipRequirements") {
+		return err
+	}
+	c := *e
+	c.Hint = "install what it requires first, or name the other skills to update only them"
+	return &c
 }
 
 // newest returns the commit that a source names now, or "" if it is not a repository.
@@ -142,41 +162,100 @@ func (s *Store) newest(ctx context.Context, src Source) (commit string, err erro
 	return newest(ctx, src, FetchOptions{Dir: s.path(work, name), Env: s.o.Env, Progress: s.o.Progress})
 }
 
-// from fetches a source, and calls each for every named skill of the lock, with the skill that the source
-// has at its path.
-func (p *Plan) from(ctx context.Context, src Source, o FetchOptions, names []string, set settings.Settings, each func(*Found, metier.Skill, string) error) (err error) {
+// maxRounds limits how often a source is fetched to get skills that others require.
+const maxRounds = 8
+
+// reach fetches a source, finds its skills, and chooses some. It fetches the source again with the skills
+// that the chosen ones require, as long as it lists such skills. The caller closes what it returns.
+func (s *Store) reach(ctx context.Context, src Source, o FetchOptions, set settings.Settings, r Request, choose func(*Found) ([]metier.Skill, error)) (*Found, []metier.Skill, error) {
+	for round := 0; ; round++ {
+		found, err := s.find(ctx, src, o, set)
+		if err != nil {
+			return nil, nil, err
+		}
+		skills, err := choose(found)
+		if err != nil {
+			return nil, nil, errors.Join(err, found.Close())
+		}
+		if r.SkipRequirements || round == maxRounds || !found.further(&src, &o, s.needsOf(found, skills, false).unfound) {
+			return found, skills, nil
+		}
+		if err := found.Close(); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// find fetches a source, and finds its skills.
+func (s *Store) find(ctx context.Context, src Source, o FetchOptions, set settings.Settings) (*Found, error) {
+	o.Wrapped = wrapped(set)
+	f, err := s.fetch(ctx, src, o)
+	if err != nil {
+		return nil, err
+	}
+	found, err := Find(ctx, f, set)
+	if metier.CodeOf(err) == "source_without_skills" && o.Paths != nil {
+		found, err = &Found{Fetched: f}, nil
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return found, nil
+}
+
+// further changes what is fetched from a source, if it contains skills with these names that were not
+// fetched.
+func (f *Found) further(src *Source, o *FetchOptions, names []string) bool {
+	names = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return src.Kind != Git && !f.listed[n] })
+	switch {
+	case len(names) == 0 || src.Kind == Git && o.Paths == nil:
+		return false
+	case src.Kind == Git:
+		o.Paths, o.Commit = nil, f.Commit
+	case src.Path != "":
+		o.Skills, src.Path = union([]string{src.Path}, names), ""
+	default:
+		o.Skills = union(o.Skills, names)
+	}
+	return true
+}
+
+// from fetches a source, and calls do with the skills that it has for the named ones of the lock. Unless
+// locked is set, it also fetches skills that these require.
+func (p *Plan) from(ctx context.Context, src Source, o FetchOptions, names []string, set settings.Settings, locked bool, do func(*Found, []metier.Skill) error) (err error) {
+	o.Paths = []string{}
 	for _, n := range names {
 		o.Paths = append(o.Paths, p.store.lock.Skills[n].Path)
 	}
-	o.Wrapped = wrapped(set)
-	f, err := p.store.fetch(ctx, src, o)
-	if err != nil {
+	found, skills, err := p.store.reach(ctx, src, o, set, Request{SkipRequirements: locked}, func(f *Found) ([]metier.Skill, error) { return p.match(f, names) })
+	if e, ok := errors.AsType[*metier.Error](err); err != nil && (!ok || e.Skill == "") {
 		return fmt.Errorf("%s: %w", brieflyNamed(names), err)
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	p.Notes = append(p.Notes, f.Notes...)
-	found, err := Find(ctx, f, set)
-	if err != nil && metier.CodeOf(err) == "source_without_skills" {
-		found = &Found{Fetched: f}
-	} else if err != nil {
+	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, found.Close()) }()
+	p.Notes = append(p.Notes, found.Notes...)
+	return do(found, skills)
+}
+
+// match returns the skills that a source has at the paths of skills of the lock.
+func (p *Plan) match(f *Found, names []string) ([]metier.Skill, error) {
 	at := map[string]metier.Skill{}
-	for _, sk := range found.Skills {
+	for _, sk := range f.Skills {
 		at[path.Join(f.Source.Path, sk.ID.Path)] = sk
 	}
+	var out []metier.Skill
 	for _, n := range names {
 		e := p.store.lock.Skills[n]
-		sk, ok := at[cmp.Or(e.Path, ".")]
+		sk, found := at[cmp.Or(e.Path, ".")]
 		switch {
-		case !ok:
-			return &metier.Error{Skill: n, Kind: metier.NotFound, Code: "skill_gone", Hint: "remove the skill, or install it from another source", Err: fmt.Errorf("%s does not contain it any more%s", e.Source, f.also())}
+		case !found:
+			return nil, &metier.Error{Skill: n, Kind: metier.NotFound, Code: "skill_gone", Hint: "remove the skill, or install it from another source", Err: fmt.Errorf("%s does not contain it any more%s", e.Source, f.also())}
 		case sk.Slug != n && sk.State != metier.Refused:
-			return &metier.Error{Skill: n, Kind: metier.Conflict, Code: "skill_renamed", Hint: "remove the skill, and add it again under its new name", Err: fmt.Errorf("its name in %s is now %q", e.Source, sk.Name)}
+			return nil, &metier.Error{Skill: n, Kind: metier.Conflict, Code: "skill_renamed", Hint: "remove the skill, and add it again under its new name", Err: fmt.Errorf("its name in %s is now %q", e.Source, sk.Name)}
 		}
-		if err := each(found, sk, n); err != nil {
-			return about(sk, err)
-		}
+		out = append(out, sk)
 	}
-	return nil
+	return out, nil
 }
