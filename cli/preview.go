@@ -42,6 +42,7 @@ func (a *app) preview(c install.Change) {
 			t.add(name, text)
 		}
 	}
+	line("plugin", c.Entry.Plugin)
 	line("needed by", some(c.NeededBy))
 	line("requires", some(c.Skill.Head.Front.Requires))
 	line("allowed-tools", strings.Join(c.Skill.Head.Front.AllowedTools, " "))

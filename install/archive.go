@@ -141,8 +141,17 @@ func (c *content) unpack(ctx context.Context, f *Fetched, file *os.File, size in
 	if err != nil {
 		return err
 	}
-	if wrapper == "" {
+	at := func(is func(string) bool) bool {
+		return slices.ContainsFunc(entries, func(p string) bool { return is(strings.TrimPrefix(p, wrapper+"/")) })
+	}
+	plugins := at(isTopManifest) && !at(isSkillFile)
+	switch {
+	case wrapper == "" && plugins:
+		return errors.Join(c.root.Remove("files"), c.root.Rename(filepath.FromSlash("work/files"), "files"))
+	case wrapper == "":
 		return c.place("work/files")
+	case plugins:
+		f.inner = wrapper
 	}
 	if wrapped {
 		f.wrapper = wrapper
@@ -231,7 +240,7 @@ func layoutOf(s Source, entries []string, wrapped bool) (string, error) {
 		}
 	}
 	switch {
-	case flat && !wrapped:
+	case !wrapped && (flat || slices.ContainsFunc(entries, isTopManifest)):
 		return "", nil
 	case flat:
 		return "", refused("SKILL.md is at the top of the archive, not in a folder with the name of the skill")
@@ -239,11 +248,17 @@ func layoutOf(s Source, entries []string, wrapped bool) (string, error) {
 		return "", refused("it has files beside the folder of the skill: %s", few(loose))
 	case len(tops) > 1:
 		return "", refused("it has %d folders instead of one: %s", len(tops), few(tops))
-	case !slices.ContainsFunc(entries, func(p string) bool { return isSkillFile(strings.TrimPrefix(p, tops[0]+"/")) }):
+	case !slices.ContainsFunc(entries, func(p string) bool {
+		p = strings.TrimPrefix(p, tops[0]+"/")
+		return isSkillFile(p) || !wrapped && isTopManifest(p)
+	}):
 		return "", refused("its folder %s contains no SKILL.md", termtext.Quote(tops[0]))
 	}
 	return tops[0], nil
 }
+
+// isTopManifest reports whether a path is that of a manifest of the plugin or marketplace at the top.
+func isTopManifest(p string) bool { return p == agentPlugin || p == claudePlugin || p == marketplace }
 
 // fetchFile fetches a SKILL.md from an address.
 func fetchFile(ctx context.Context, s Source, o FetchOptions) (_ *Fetched, err error) {

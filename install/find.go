@@ -26,6 +26,8 @@ type Fetched struct {
 	// digests are those of the artifacts of an index, by the folder of the skill.
 	digests map[string]string
 	listed  map[string]bool // names that an index lists
+	parts   map[string]bool // of a repository: files and folders that can be parts of plugins
+	inner   string          // folder of an archive that contains the plugin
 	wrapper string          // name that the skill of an archive must have; "": any
 	faults  []fault         // of skills
 	done    func() error
@@ -42,8 +44,9 @@ func (f *Fetched) Close() error {
 // Found is the skills in what was fetched.
 type Found struct {
 	*Fetched
-	Skills []metier.Skill // by path
-	snap   *metier.Snapshot
+	Skills  []metier.Skill // by path
+	snap    *metier.Snapshot
+	plugins map[metier.ID]*plugin
 }
 
 // Find finds the skills in what was fetched. set are the settings by which they would be loaded.
@@ -60,6 +63,9 @@ func Find(ctx context.Context, f *Fetched, set settings.Settings) (*Found, error
 	}
 	out := &Found{Fetched: f, snap: snap, Skills: snap.All()}
 	slices.SortFunc(out.Skills, func(a, b metier.Skill) int { return strings.Compare(a.ID.Path, b.ID.Path) })
+	if err := out.findPlugins(dir); err != nil {
+		return nil, err
+	}
 	if len(out.Skills) == 0 {
 		return nil, metier.Fieldf(metier.NotFound, "Request.Source", "source_without_skills", "use a folder that contains a SKILL.md, or contains folders that do", "%s contains no skill%s", f.Source, f.also())
 	}

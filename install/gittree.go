@@ -83,6 +83,10 @@ func (f *Fetched) readCommit(ctx context.Context, g *repo, paths []string) error
 	if err != nil {
 		return err
 	}
+	f.parts = map[string]bool{}
+	for _, e := range entries {
+		addParts(f.parts, e.path)
+	}
 	if paths != nil {
 		wanted := map[string]bool{}
 		for _, p := range paths {
@@ -93,7 +97,7 @@ func (f *Fetched) readCommit(ctx context.Context, g *repo, paths []string) error
 			for at != "." && !wanted[at] {
 				at = path.Dir(at)
 			}
-			return !wanted[at]
+			return !wanted[at] && !isManifest(e.path)
 		})
 	}
 	if entries, err = f.choose(entries); err != nil {
@@ -168,6 +172,7 @@ func (f *Fetched) choose(entries []treeEntry) ([]treeEntry, error) {
 	}
 	var out []treeEntry
 	var links, modules, ours []string
+	manifests := 0
 	names := foldedNames{}
 	for _, e := range entries {
 		in := skillOf(skills, path.Dir(e.path))
@@ -176,6 +181,10 @@ func (f *Fetched) choose(entries []treeEntry) ([]treeEntry, error) {
 			links = append(links, e.path)
 		case in == "" && e.mode == modeModule:
 			modules = append(modules, e.path)
+		case in == "" && isManifest(e.path) && f.acceptable(e, names):
+			if manifests++; manifests <= maxPlugins {
+				out = append(out, e)
+			}
 		case in == "":
 		case in == "." && within(e.path, ".github"):
 			ours = append(ours, e.path)

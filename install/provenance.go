@@ -26,25 +26,30 @@ const provenances = ".metier/provenance"
 // Provenance is where an installed skill came from. A file beside the skill contains it.
 type Provenance struct {
 	Source
-	OriginURL   string    `json:"originUrl"` // of the page or the files, if it has an address
+	OriginURL   string    `json:"originUrl"`        // of the page or the files, if it has an address
+	Plugin      string    `json:"plugin,omitempty"` // that contains the skill
 	Commit      string    `json:"commit,omitempty"`
 	Digest      string    `json:"digest,omitempty"` // of the bytes of an archive or a file
 	Tree        string    `json:"tree"`             // over all files
 	InstalledAt time.Time `json:"installedAt"`
 }
 
-// String returns the source, with the commit that was installed.
+// String returns the source, with the commit that was installed, and the plugin of the skill.
 func (p Provenance) String() string {
-	if p.Commit == "" {
-		return p.Source.String()
+	text := p.Source.String()
+	if p.Commit != "" {
+		text += " at " + p.Commit
 	}
-	return p.Source.String() + " at " + p.Commit
+	if p.Plugin != "" {
+		text += ", plugin " + p.Plugin
+	}
+	return text
 }
 
 // provenance returns the provenance of a skill that is installed now. located is its source with an
 // absolute path.
 func (e Entry) provenance(located Source, at time.Time) Provenance {
-	p := Provenance{Source: e.Source, OriginURL: e.Location, Commit: e.Commit, Digest: e.Digest, Tree: e.Tree, InstalledAt: at.UTC()}
+	p := Provenance{Source: e.Source, OriginURL: e.Location, Plugin: e.Plugin, Commit: e.Commit, Digest: e.Digest, Tree: e.Tree, InstalledAt: at.UTC()}
 	if e.Local() {
 		p.OriginURL = (&url.URL{Scheme: "file", Path: filepath.ToSlash(located.Location)}).String()
 	} else if e.Kind == Git && strings.HasPrefix(e.Location, "https://github.com/") {

@@ -198,7 +198,7 @@ func (p *Plan) stage(ctx context.Context, f *Found, sk metier.Skill, r Request) 
 		return Change{}, err
 	}
 	c := Change{Name: sk.Slug, Skill: sk, Entry: Entry{Source: p.store.portable(f.Source), Commit: f.Commit, Digest: f.digestOf(sk.ID.Path), Tree: string(m.Tree), Files: lockedFiles(m)}}
-	c.Entry.Version = versionOf(sk)
+	c.Entry.Version, c.Entry.Plugin = versionOf(sk), f.pluginOf(sk)
 	if c.Entry.Path = path.Join(f.Source.Path, sk.ID.Path); c.Entry.Path == "." {
 		c.Entry.Path = ""
 	}

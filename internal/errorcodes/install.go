@@ -30,6 +30,7 @@ var installed = []Code{
 	{"requirement_version", "conflict", "A skill requires another one in a version that is neither in the same source nor installed.", "Install that version first, or install the skill without those that it requires."},
 	{"requirement_cycle", "invalid", "Skills require each other.", "Ask their author to remove one of the requirements."},
 	{"requirement_limit", "limit", "Too many skills would be installed because others require them.", "Install some of them first."},
+	{"plugin_invalid", "invalid,unsupported", "The manifest of a plugin or of a marketplace cannot be read, or names a path outside of its folder.", "Ask its author to fix it, or install from the folder of one skill."},
 	{"archive_name_unknown", "invalid", "The name of a file does not end like that of an archive.", "Use .zip, .skill, .tar, or .tar.gz."},
 	{"archive_exists", "", "The archive that pack would write by default exists, and is another one.", "Remove it, or name the file."},
 	{"agent_unknown", "invalid", "There is no agent with this name, or it has no such folder.", "Use a name in the message."},
