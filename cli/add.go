@@ -227,8 +227,17 @@ type changeItem struct {
 	Action install.Action `json:"action"`
 	Entry  *install.Entry `json:"entry,omitempty"`    // new
 	By     []string       `json:"neededBy,omitempty"` // skills that require it, if it was not chosen
+	Asks   *asked         `json:"skill,omitempty"`    // of an added or replaced skill
 	Diff   *install.Diff  `json:"diff,omitempty"`     // of an installed skill that is replaced
 	Scan   *scan.Report   `json:"scan,omitempty"`     // of new files
+}
+
+// asked is what a skill declares that it needs, and what it contains that can run.
+type asked struct {
+	Compatibility string   `json:"compatibility"`
+	Requires      []string `json:"requires"`
+	AllowedTools  []string `json:"allowedTools"`
+	Programs      []string `json:"programs"`
 }
 
 // change shows a plan, asks, and makes it.
@@ -238,6 +247,10 @@ func (a *app) change(ctx context.Context, in *engine.Installation, p *install.Pl
 		item := changeItem{Name: c.Name, Action: c.Action, By: c.NeededBy, Scan: c.Scan}
 		if c.Action != install.Remove {
 			item.Entry = &c.Entry
+		}
+		if c.Action == install.Add || c.Action == install.Replace {
+			front := c.Skill.Head.Front
+			item.Asks = &asked{front.Compatibility, append([]string{}, front.Requires...), append([]string{}, front.AllowedTools...), append([]string{}, c.Programs()...)}
 		}
 		if a.json && c.Action == install.Replace {
 			d, err := p.Diff(c)

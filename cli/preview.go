@@ -45,6 +45,7 @@ func (a *app) preview(c install.Change) {
 	line("plugin", c.Entry.Plugin)
 	line("needed by", some(c.NeededBy))
 	line("requires", some(c.Skill.Head.Front.Requires))
+	line("compatibility", c.Skill.Head.Front.Compatibility)
 	line("allowed-tools", strings.Join(c.Skill.Head.Front.AllowedTools, " "))
 	line("programs", some(c.Programs()))
 	if r := c.Scan; r != nil {
@@ -53,6 +54,7 @@ func (a *app) preview(c install.Change) {
 			can = append(can, ability.Name)
 		}
 		line("can", strings.Join(distinct.Of(can), ", "))
+		line("hosts", someOf(r.Hosts, len(r.Hosts)+r.UnlistedHosts))
 		if n := r.Coverage.Unread.Files; n > 0 {
 			line("not scanned", plural.Of(n, "file"))
 		}
@@ -99,10 +101,14 @@ func placeOf(f scan.Finding) string {
 }
 
 // some joins the first items of a list.
-func some(list []string) string {
-	const most = 8
-	if len(list) > most {
-		return strings.Join(list[:most], " ") + fmt.Sprintf(" and %d more", len(list)-most)
+func some(list []string) string { return someOf(list, len(list)) }
+
+// someOf joins the first items of a list that has some of all items.
+func someOf(list []string, all int) string {
+	shown := list[:min(len(list), 8)]
+	text := strings.Join(shown, " ")
+	if all > len(shown) {
+		text += fmt.Sprintf(" and %d more", all-len(shown))
 	}
-	return strings.Join(list, " ")
+	return text
 }

@@ -31,6 +31,7 @@ type scanner struct {
 	findings []Finding
 	counts   map[string]int // findings by rule and file, and by identity
 	blast    map[string]place
+	hosts    map[string]bool
 }
 
 // content identifies what is found in a file: its bytes, and how they are read.
@@ -187,6 +188,7 @@ func (s *scanner) file(f *source) {
 			f.lines = append(f.lines, i)
 		}
 	}
+	s.addresses(f)
 	s.characters(f)
 	s.payloads(f)
 	switch f.lang {

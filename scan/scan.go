@@ -81,10 +81,14 @@ type Report struct {
 	Verdict    Verdict    `json:"verdict"`
 	Confidence Confidence `json:"confidence"` // in the verdict
 	Blast      []Ability  `json:"blast_radius"`
-	Coverage   Coverage   `json:"coverage"`
-	Findings   []Finding  `json:"findings"` // the most severe first
-	Accepted   int        `json:"accepted"` // findings that a baseline removed
-	Rules      string     `json:"rules"`    // version of the rules
+	// Hosts are those of the addresses in the text of the files, in order, except those of this machine
+	// and of local networks. UnlistedHosts counts those that a limit leaves out, up to 10,000 in all.
+	Hosts         []string  `json:"hosts"`
+	UnlistedHosts int       `json:"unlisted_hosts"`
+	Coverage      Coverage  `json:"coverage"`
+	Findings      []Finding `json:"findings"` // the most severe first
+	Accepted      int       `json:"accepted"` // findings that a baseline removed
+	Rules         string    `json:"rules"`    // version of the rules
 }
 
 // Options are the settings of a scan. Nil means defaults.
@@ -113,7 +117,7 @@ func Skill(ctx context.Context, files fs.FS, o *Options) (Report, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &scanner{ctx: ctx, files: files, limits: limitsOf(o), counts: map[string]int{}, done: map[content]same{}, coverage: Coverage{Skipped: []Skip{}}}
+	s := &scanner{ctx: ctx, files: files, limits: limitsOf(o), counts: map[string]int{}, done: map[content]same{}, hosts: map[string]bool{}, coverage: Coverage{Skipped: []Skip{}}}
 	s.started = s.startedBy()
 	if err := s.walk(); err != nil {
 		return Report{}, err

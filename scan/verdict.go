@@ -86,6 +86,7 @@ func (s *scanner) report() Report {
 	if r.Findings == nil {
 		r.Findings = []Finding{}
 	}
+	s.listHosts(&r)
 	r.Verdict, r.Confidence = verdict(r.Findings, r.Coverage)
 	return r
 }
