@@ -20,6 +20,7 @@ type installFlags struct {
 	workspace, profile string
 	set                []string
 	global, yes        bool
+	harness            bool
 	findings           bool
 }
 
@@ -37,6 +38,7 @@ func (f *installFlags) flags(c *cobra.Command) {
 func (f *installFlags) place(c *cobra.Command) {
 	fl := c.Flags()
 	fl.BoolVarP(&f.global, "global", "g", false, "use the user's skills folder, ~/.agents/skills, instead of the project's")
+	fl.BoolVar(&f.harness, "harness", false, "use harnesses, in .agents/harnesses, instead of skills")
 	fl.StringVar(&f.workspace, "workspace", "", "project `folder` (default: the current one)")
 	fl.StringVar(&f.profile, "profile", "", "settings `profile`; see 'metier profile list'")
 	fl.StringArrayVar(&f.set, "set", nil, "change a setting: `name=value` (repeatable)")
@@ -48,7 +50,11 @@ func (a *app) installation(ctx context.Context, f installFlags, create bool) (*e
 	if err != nil {
 		return nil, err
 	}
-	in, err := a.engine().Install(ctx, engine.Request{Workspace: f.workspace, Profile: f.profile, Layers: []settings.Layer{layer}}, f.global, create)
+	open := a.engine().Install
+	if f.harness {
+		open = a.engine().InstallHarnesses
+	}
+	in, err := open(ctx, engine.Request{Workspace: f.workspace, Profile: f.profile, Layers: []settings.Layer{layer}}, f.global, create)
 	if err == nil && in.Recovered {
 		fmt.Fprintln(a.Err, "note: an interrupted change was completed")
 	}
@@ -99,6 +105,10 @@ contains several skills, choose some with --skill, or all with --all.
 
 A skill can require others in metadata.requires of its SKILL.md. Those of the same
 source are installed with it. Nothing is fetched from other sources: add them first.
+
+With --harness, it installs harnesses, folders with a HARNESS.md, into
+.agents/harnesses, and 'metier run --harness NAME' finds them. One that is not valid
+is refused, with all its problems.
 
 Repositories are fetched with git, and with the credentials, proxies, and ssh settings
 of your own git configuration. Hooks, filters, submodules, and links of a repository

@@ -16,13 +16,14 @@ import (
 	"metier/internal/termtext"
 	"metier/sandbox"
 	"metier/sandbox/quarantine"
+	"metier/skillroots"
 )
 
 // authority lists the paths in a project, with slashes, from which metier commands, other agents
 // and git read skills, configuration and hooks. HEAD is one because git takes any folder with HEAD,
 // objects and refs for a repository, and prefers it to the .git of a folder above.
 func authority() []string {
-	return append([]string{config.ProjectFile, LockFile, SkillsLockFile, harness.File, ".git", "HEAD"}, agentdirs.ProjectFolders()...)
+	return append([]string{config.ProjectFile, LockFile, HarnessLockFile, SkillsLockFile, skillroots.Harnesses, harness.File, ".git", "HEAD"}, agentdirs.ProjectFolders()...)
 }
 
 // projectDirs lists the folders of a workspace in which metier commands may run: the workspace, the

@@ -23,6 +23,9 @@ import (
 // LockFile is the name of a project's lock of installed skills.
 const LockFile = "metier.lock"
 
+// HarnessLockFile is the name of a project's lock of installed harnesses.
+const HarnessLockFile = "metier-harnesses.lock"
+
 // keepUp is the folder of a project or a home that contains the skills folder of the setting
 // install_root=keep_up.
 const keepUp = ".keep-up"
@@ -45,6 +48,15 @@ type Installation struct {
 // With create, it is created if it does not exist; otherwise, and without skills in the lock, that is an
 // error. The caller closes it.
 func (e *Engine) Install(ctx context.Context, q Request, global, create bool) (*Installation, error) {
+	return e.installation(ctx, q, global, create, false)
+}
+
+// InstallHarnesses is Install for the folder of harnesses.
+func (e *Engine) InstallHarnesses(ctx context.Context, q Request, global, create bool) (*Installation, error) {
+	return e.installation(ctx, q, global, create, true)
+}
+
+func (e *Engine) installation(ctx context.Context, q Request, global, create, harnesses bool) (*Installation, error) {
 	p, err := e.resolve(ctx, q)
 	if err != nil {
 		return nil, err
@@ -67,24 +79,33 @@ func (e *Engine) Install(ctx context.Context, q Request, global, create bool) (*
 	if in.Settings.Install.Root == settings.InstallRootKeepUp {
 		in.Dir = filepath.Join(base, keepUp, "skills")
 	}
+	name := LockFile
+	if harnesses {
+		in.Dir, name = filepath.Join(filepath.Dir(in.Dir), "harnesses"), HarnessLockFile
+		in.LockFile = filepath.Join(base, name)
+	}
 	if global {
-		in.LockFile = filepath.Join(filepath.Dir(in.Dir), LockFile)
+		in.LockFile = filepath.Join(filepath.Dir(in.Dir), name)
 	} else if to, ok := chosen(base, in.Dir); !ok {
 		return nil, metier.Errorf(metier.Denied, "install_root_outside", "remove the link", "%s leads to %s: a project must not choose where skills are installed", in.Dir, to)
 	}
 	if err := in.exists(); err != nil && !create {
 		return nil, err
 	}
+	o := install.Options{Harnesses: harnesses, Base: base, SkillsLock: in.other, KeepSkillsLock: !global, AgentDir: in.agentDir(base), Now: e.Now, Env: environ(e.Env.Vars), Progress: e.o.Fetched}
+	if harnesses {
+		o.SkillsLock, o.KeepSkillsLock, o.AgentDir = "", false, nil
+	}
 	for _, path := range []string{in.Dir, in.LockFile, in.other} {
 		if err := e.Claim(ctx, path); err != nil {
 			return nil, err
 		}
 	}
-	key := ""
 	if dir := e.Env.StateDir(); dir != "" {
-		key = filepath.Join(dir, "install.key")
+		o.Key = filepath.Join(dir, "install.key")
 	}
-	in.Store, err = install.Open(ctx, install.Options{Key: key, Dir: in.Dir, Lock: in.LockFile, Base: base, SkillsLock: in.other, KeepSkillsLock: !global, AgentDir: in.agentDir(base), Now: e.Now, Env: environ(e.Env.Vars), Progress: e.o.Fetched})
+	o.Dir, o.Lock = in.Dir, in.LockFile
+	in.Store, err = install.Open(ctx, o)
 	return in, err
 }
 
@@ -246,7 +267,8 @@ func storesIn(base string, home bool) (out []lockedFolder) {
 		if home {
 			at = shared
 		}
-		out = append(out, lockedFolder{filepath.Join(shared, "skills"), filepath.Join(at, LockFile)})
+		out = append(out, lockedFolder{filepath.Join(shared, "skills"), filepath.Join(at, LockFile)},
+			lockedFolder{filepath.Join(shared, "harnesses"), filepath.Join(at, HarnessLockFile)})
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"syscall"
 
 	"metier"
+	"metier/harness"
 	"metier/internal/archive"
 	"metier/internal/digest"
 	"metier/internal/namedfile"
@@ -73,8 +75,8 @@ func fetchArchive(ctx context.Context, s Source, o FetchOptions) (_ *Fetched, er
 	if err := locked(o.Digest, got.digest, s.Location, changedHint); err != nil {
 		return nil, err
 	}
-	f := &Fetched{Source: Source{Kind: Archive, Location: s.Location, Query: s.Query, Partial: s.Partial}, Dir: filepath.Join(o.Dir, "files"), Digest: got.digest}
-	return f, c.unpack(ctx, f, file, got.size, o.Wrapped)
+	f := &Fetched{Source: Source{Kind: Archive, Location: s.Location, Query: s.Query, Partial: s.Partial}, Dir: filepath.Join(o.Dir, "files"), Digest: got.digest, harnesses: o.harnesses}
+	return f, c.unpack(ctx, f, file, got.size, o.Wrapped && !o.harnesses)
 }
 
 // downloadOne downloads the file that a source is.
@@ -137,14 +139,14 @@ func (c *content) unpack(ctx context.Context, f *Fetched, file *os.File, size in
 	if err != nil {
 		return err
 	}
-	wrapper, err := layoutOf(f.Source, entries, wrapped)
+	wrapper, err := layoutOf(f, entries, wrapped)
 	if err != nil {
 		return err
 	}
 	at := func(is func(string) bool) bool {
 		return slices.ContainsFunc(entries, func(p string) bool { return is(strings.TrimPrefix(p, wrapper+"/")) })
 	}
-	plugins := at(isTopManifest) && !at(isSkillFile)
+	plugins := at(isTopManifest) && !at(f.isEntry)
 	switch {
 	case wrapper == "" && plugins:
 		return errors.Join(c.root.Remove("files"), c.root.Rename(filepath.FromSlash("work/files"), "files"))
@@ -219,19 +221,20 @@ func wrapped(set settings.Settings) bool {
 }
 
 // layoutOf returns the folder around the skill's files, or "" if SKILL.md is at the top.
-func layoutOf(s Source, entries []string, wrapped bool) (string, error) {
+func layoutOf(f *Fetched, entries []string, wrapped bool) (string, error) {
+	file := cmp.Or(entryFile(f.harnesses), "SKILL.md")
 	refused := func(format string, args ...any) error {
-		hint := "pack one folder that contains SKILL.md and has the name of the skill"
+		hint := "pack one folder that contains " + file + " and has the name of the skill"
 		if !wrapped {
-			hint = "pack one folder that contains SKILL.md, or the content of that folder"
+			hint = "pack one folder that contains " + file + ", or the content of that folder"
 		}
-		return &metier.Error{Path: s.Location, Field: "Request.Source", Kind: metier.Invalid, Code: "archive_layout", Hint: hint, Err: fmt.Errorf(format, args...)}
+		return &metier.Error{Path: f.Source.Location, Field: "Request.Source", Kind: metier.Invalid, Code: "archive_layout", Hint: hint, Err: fmt.Errorf(format, args...)}
 	}
 	var tops, loose []string
 	flat := false
 	for _, p := range entries {
 		top, _, folder := strings.Cut(p, "/")
-		flat = flat || isSkillFile(p)
+		flat = flat || f.isEntry(p)
 		switch {
 		case !folder:
 			loose = append(loose, p)
@@ -250,9 +253,9 @@ func layoutOf(s Source, entries []string, wrapped bool) (string, error) {
 		return "", refused("it has %d folders instead of one: %s", len(tops), few(tops))
 	case !slices.ContainsFunc(entries, func(p string) bool {
 		p = strings.TrimPrefix(p, tops[0]+"/")
-		return isSkillFile(p) || !wrapped && isTopManifest(p)
+		return f.isEntry(p) || !wrapped && isTopManifest(p)
 	}):
-		return "", refused("its folder %s contains no SKILL.md", termtext.Quote(tops[0]))
+		return "", refused("its folder %s contains no %s", termtext.Quote(tops[0]), file)
 	}
 	return tops[0], nil
 }
@@ -289,7 +292,7 @@ func fetchFile(ctx context.Context, s Source, o FetchOptions) (_ *Fetched, err e
 func (c *content) place(from string) error {
 	from = filepath.FromSlash(from)
 	name := "skill"
-	for _, file := range []string{"SKILL.md", "skill.md"} {
+	for _, file := range []string{"SKILL.md", "skill.md", harness.File} {
 		text, err := namedfile.ReadIn(c.root, filepath.Join(from, file), maxSkillFile)
 		if err != nil {
 			continue // Find reports it

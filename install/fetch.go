@@ -6,8 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"metier"
+	"metier/harness"
 )
 
 // FetchOptions configure [Fetch].
@@ -23,7 +25,8 @@ type FetchOptions struct {
 	Skills  []string // of an index: only these skills; nil: the only one
 	All     bool     // of an index: all skills
 
-	web webOptions
+	web       webOptions
+	harnesses bool // fetch harnesses instead of skills
 }
 
 // report reports progress.
@@ -64,19 +67,19 @@ func (s *Store) fetch(ctx context.Context, src Source, o FetchOptions) (*Fetched
 		return nil, err
 	}
 	remove := func() error { return s.work.RemoveAll(name) }
-	o.Dir, o.Env, o.Progress = s.path(work, name), s.o.Env, s.o.Progress
+	o.Dir, o.Env, o.Progress, o.harnesses = s.path(work, name), s.o.Env, s.o.Progress, s.o.Harnesses
 	f, err := Fetch(ctx, src, o)
 	if err != nil {
 		return nil, errors.Join(err, remove())
 	}
-	f.done = remove
+	f.done, f.harnesses = remove, s.o.Harnesses
 	return f, nil
 }
 
 // fetchFolder opens a folder on this machine. If it is named by its SKILL.md, the folder is meant.
 func fetchFolder(s Source) (*Fetched, error) {
 	info, err := os.Stat(s.Location)
-	if err == nil && !info.IsDir() && (filepath.Base(s.Location) == "SKILL.md" || filepath.Base(s.Location) == "skill.md") {
+	if err == nil && !info.IsDir() && slices.Contains([]string{"SKILL.md", "skill.md", harness.File}, filepath.Base(s.Location)) {
 		s.Location = filepath.Dir(s.Location)
 		info, err = os.Stat(s.Location)
 	}

@@ -3,12 +3,14 @@ package install
 import (
 	"cmp"
 	"context"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"metier"
+	"metier/harness"
 	"metier/internal/distinct"
 	"metier/internal/plural"
 	"metier/policy"
@@ -24,13 +26,14 @@ type Fetched struct {
 	Digest string   // of the bytes of an archive or a file
 	Notes  []string // what the source contains beside skills that a user should know; safe to print
 	// digests are those of the artifacts of an index, by the folder of the skill.
-	digests map[string]string
-	listed  map[string]bool // names that an index lists
-	parts   map[string]bool // of a repository: files and folders that can be parts of plugins
-	inner   string          // folder of an archive that contains the plugin
-	wrapper string          // name that the skill of an archive must have; "": any
-	faults  []fault         // of skills
-	done    func() error
+	digests   map[string]string
+	listed    map[string]bool // names that an index lists
+	parts     map[string]bool // of a repository: files and folders that can be parts of plugins
+	harnesses bool            // it contains harnesses instead of skills
+	inner     string          // folder of an archive that contains the plugin
+	wrapper   string          // name that the skill of an archive must have; "": any
+	faults    []fault         // of skills
+	done      func() error
 }
 
 // Close removes what was fetched. The folder of a local source stays.
@@ -52,7 +55,7 @@ type Found struct {
 // Find finds the skills in what was fetched. set are the settings by which they would be loaded.
 func Find(ctx context.Context, f *Fetched, set settings.Settings) (*Found, error) {
 	dir := filepath.Join(f.Dir, filepath.FromSlash(f.Source.Path))
-	src, err := local.New(dir, &local.Options{FileNames: set.Discover.FileNames})
+	src, err := local.New(dir, &local.Options{FileNames: set.Discover.FileNames, Entry: entryFile(f.harnesses)})
 	if err != nil {
 		return nil, err
 	}
@@ -63,8 +66,14 @@ func Find(ctx context.Context, f *Fetched, set settings.Settings) (*Found, error
 	}
 	out := &Found{Fetched: f, snap: snap, Skills: snap.All()}
 	slices.SortFunc(out.Skills, func(a, b metier.Skill) int { return strings.Compare(a.ID.Path, b.ID.Path) })
+	if f.harnesses {
+		return out, out.asHarnesses()
+	}
 	if err := out.findPlugins(dir); err != nil {
 		return nil, err
+	}
+	if _, err := os.Lstat(filepath.Join(dir, harness.File)); err == nil {
+		f.Notes = append(f.Notes, "the source is a harness: 'metier add SOURCE --harness' installs it as a whole")
 	}
 	if len(out.Skills) == 0 {
 		return nil, metier.Fieldf(metier.NotFound, "Request.Source", "source_without_skills", "use a folder that contains a SKILL.md, or contains folders that do", "%s contains no skill%s", f.Source, f.also())

@@ -36,7 +36,7 @@ func fetchGit(ctx context.Context, s Source, o FetchOptions) (*Fetched, error) {
 	if err != nil {
 		return nil, gitFailed(s, err)
 	}
-	f := &Fetched{Source: s, Dir: filepath.Join(o.Dir, "files"), Commit: commit}
+	f := &Fetched{Source: s, Dir: filepath.Join(o.Dir, "files"), Commit: commit, harnesses: o.harnesses}
 	if err := f.readCommit(ctx, g, o.Paths); err != nil {
 		return nil, gitFailed(s, err)
 	}

@@ -163,7 +163,7 @@ func (g *repo) list(ctx context.Context, commit string, s Source) ([]treeEntry, 
 func (f *Fetched) choose(entries []treeEntry) ([]treeEntry, error) {
 	skills := map[string]bool{}
 	for _, e := range entries {
-		if strings.EqualFold(path.Base(e.path), "SKILL.md") {
+		if f.isEntry(path.Base(e.path)) {
 			skills[path.Dir(e.path)] = true
 		}
 	}

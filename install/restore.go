@@ -62,7 +62,7 @@ func (p *Plan) restore(ctx context.Context, k originKey, names []string, set set
 	err := p.from(ctx, k.Source, FetchOptions{Commit: k.commit, Digest: k.digest}, names, set, true, func(f *Found, skills []metier.Skill) error {
 		for i, sk := range skills {
 			was := p.store.lock.Skills[names[i]]
-			c, err := p.stage(ctx, f, sk, Request{Agents: was.Agents, validation: set.Install.Validation})
+			c, err := p.stage(ctx, f, sk, Request{Agents: was.Agents, validation: set.Install.Validation, harness: set.Harness})
 			if err != nil {
 				return about(sk, err)
 			}

@@ -81,6 +81,7 @@ type Request struct {
 	SkipRequirements bool
 
 	validation settings.InstallValidation // "" is strict
+	harness    settings.Harness           // how harnesses are read
 }
 
 // Prepare fetches what a request asks for, and stages it, with the skills of the same source that the
@@ -90,7 +91,7 @@ func (s *Store) Prepare(ctx context.Context, r Request, set settings.Settings) (
 	if r.Source.Kind == Index && r.Source.Path != "" && len(r.Skills) == 0 { // an entry can require others
 		r.Skills, r.Source.Path = []string{r.Source.Path}, ""
 	}
-	r.validation = set.Install.Validation
+	r.validation, r.harness = set.Install.Validation, set.Harness
 	o := FetchOptions{Skills: r.Skills, All: r.All}
 	found, skills, err := s.reach(ctx, r.Source, o, set, r, func(f *Found) ([]metier.Skill, error) { return f.Choose(r.Skills, r.All) })
 	if err != nil {
@@ -176,7 +177,11 @@ func about(sk metier.Skill, err error) error {
 }
 
 func (p *Plan) stage(ctx context.Context, f *Found, sk metier.Skill, r Request) (Change, error) {
-	if err := cmp.Or(f.misnamed(sk), r.check(sk)); err != nil {
+	err := f.misnamed(sk)
+	if err == nil && !f.harnesses {
+		err = r.check(sk)
+	}
+	if err != nil {
 		return Change{}, err
 	}
 	if err := checkName(sk.Slug); err != nil {
@@ -213,6 +218,11 @@ func (p *Plan) stage(ctx context.Context, f *Found, sk metier.Skill, r Request) 
 	}
 	if err := p.copy(ctx, b, m, sk.Slug); err != nil {
 		return c, err
+	}
+	if f.harnesses {
+		if err := p.validate(ctx, &c, r); err != nil {
+			return c, err
+		}
 	}
 	return c, p.scan(ctx, &c, path.Join(work, p.id, "new", c.Name))
 }

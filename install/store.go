@@ -39,9 +39,11 @@ type Options struct {
 	// journal of a change is signed with it, so that no repository can contain a journal that is completed.
 	// If it cannot be used or is "", an interrupted change is not completed, but reported.
 	Key string
-	Now func() time.Time // nil: time.Now
-	ID  func() string    // names a change; nil: random
-	Env []string         // environment of git; nil: an empty one
+	// Harnesses stores harnesses instead of skills: folders with a HARNESS.md.
+	Harnesses bool
+	Now       func() time.Time // nil: time.Now
+	ID        func() string    // names a change; nil: random
+	Env       []string         // environment of git; nil: an empty one
 	// Progress receives what git reports while it fetches, as lines that are safe to print; nil: it is dropped.
 	Progress func(line string)
 }
@@ -191,7 +193,7 @@ func (s *Store) manifest(ctx context.Context, folder string) (metier.Manifest, e
 	case !info.IsDir():
 		return metier.Manifest{}, metier.Errorf(metier.Conflict, "skill_exists", "remove it", "%s is not a folder", s.path(folder))
 	}
-	src, err := local.New(s.path(folder), &local.Options{FileNames: settings.FileNamesLower})
+	src, err := local.New(s.path(folder), &local.Options{FileNames: settings.FileNamesLower, Entry: entryFile(s.o.Harnesses)})
 	if err != nil {
 		return metier.Manifest{}, err
 	}

@@ -121,7 +121,7 @@ func (p *Plan) update(ctx context.Context, src Source, names []string, force boo
 		}
 		for i, sk := range skills {
 			was := p.store.lock.Skills[stale[i]]
-			c, err := p.stage(ctx, f, sk, Request{Force: true, Agents: was.Agents, validation: set.Install.Validation})
+			c, err := p.stage(ctx, f, sk, Request{Force: true, Agents: was.Agents, validation: set.Install.Validation, harness: set.Harness})
 			switch {
 			case err != nil:
 				return about(sk, err)
@@ -134,7 +134,7 @@ func (p *Plan) update(ctx context.Context, src Source, names []string, force boo
 			c.NeededBy, c.Entry.Required = nil, was.Required
 			p.Changes = append(p.Changes, c)
 		}
-		return p.stageNeeded(ctx, n, Request{validation: set.Install.Validation})
+		return p.stageNeeded(ctx, n, Request{validation: set.Install.Validation, harness: set.Harness})
 	})
 }
 

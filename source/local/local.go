@@ -30,7 +30,9 @@ type Options struct {
 	Scan      settings.Scan      // default recursive; grouped finds the same skills
 	Nested    settings.Nested    // default no
 	FileNames settings.FileNames // default exact
-	Symlinks  settings.Symlinks  // default ignore
+	// Entry, if set, is the name of the file that makes a folder an entry, instead of SKILL.md.
+	Entry    string
+	Symlinks settings.Symlinks // default ignore
 	// AllowedRoots are other folders that a symlink in the root may lead into. Missing folders are
 	// ignored.
 	AllowedRoots []string
@@ -100,6 +102,9 @@ func New(root string, o *Options) (*Source, error) {
 		s.opt.Now = time.Now
 	}
 	s.names = entry.FileNames(s.opt.FileNames == settings.FileNamesLower)
+	if s.opt.Entry != "" {
+		s.names = []string{s.opt.Entry}
+	}
 	s.children = s.opt.Scan == settings.ScanChildren
 	s.nested = s.opt.Nested == settings.NestedYes
 	s.links = s.opt.Symlinks == settings.SymlinksInBounds
