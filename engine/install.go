@@ -321,3 +321,33 @@ func Provenance(ctx context.Context, sk metier.Skill) (*install.Provenance, erro
 	}
 	return &p, nil
 }
+
+// Search asks a registry for skills, as [install.Store.Search] does, if the settings allow installation from
+// registries.
+func (in *Installation) Search(ctx context.Context, registry, query string, limit int) (install.Results, error) {
+	if err := in.allowed(install.Source{Kind: install.Index, Location: registry}); err != nil {
+		return install.Results{}, err
+	}
+	return in.Store.Search(ctx, registry, query, limit)
+}
+
+// InstallJobs returns a registry of installations that run in the background, into the project that project
+// returns for their owner. The caller closes it.
+func (e *Engine) InstallJobs(project func(owner string) (Request, error), o install.JobOptions) *install.Jobs {
+	o.Now = e.Now
+	o.Open = func(ctx context.Context, owner string, r install.Request) (*install.Store, settings.Settings, error) {
+		q, err := project(owner)
+		if err != nil {
+			return nil, settings.Settings{}, err
+		}
+		in, err := e.Install(ctx, q, false, true)
+		if err != nil {
+			return nil, settings.Settings{}, err
+		}
+		if err := in.allowed(r.Source); err != nil {
+			return nil, settings.Settings{}, errors.Join(err, in.Close())
+		}
+		return in.Store, in.Settings, nil
+	}
+	return install.NewJobs(o)
+}
