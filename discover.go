@@ -50,6 +50,7 @@ type Head struct {
 	Plain          bool   // the file has no frontmatter
 	Broken         bool   // the frontmatter cannot be used; a diagnostic gives the reason
 	Escaped        bool   // the folder is outside the root; a diagnostic gives its location
+	TextOnly       bool   // it is stored as text, and has no files besides FileName
 	Remote         bool   // its files are remote, and each is fetched when it is needed
 	Digest         Digest // of the whole file if it was read completely, else ""
 	Size           int64

@@ -153,6 +153,9 @@ func (s *Session) resource(ctx context.Context, x *ToolContext, r *Reading) (Ski
 		return sk, fail(Invalid, "resource_path_invalid", "a resource path is relative and stays in the skill's folder")
 	}
 	r.Kind = kindOfPath(r.clean)
+	if sk.Head.TextOnly && r.clean != sk.Head.FileName {
+		return sk, WithoutFiles(sk.Name, r.Path)
+	}
 	set := s.cfg.Settings.Read
 	if set.Scope == settings.ResourceScopeOneLevel && strings.Count(r.clean, "/") > 1 {
 		return sk, fail(Denied, "resource_too_deep", "only files at most one folder deep can be read")
@@ -173,6 +176,11 @@ func (s *Session) resource(ctx context.Context, x *ToolContext, r *Reading) (Ski
 		return sk, fail(NotFound, "resource_not_indexed", "the file is not in the index of this skill")
 	}
 	return sk, s.readBytes(ctx, sk, r)
+}
+
+// WithoutFiles returns the error for a file of a skill that is stored as text.
+func WithoutFiles(skill, file string) error {
+	return &Error{Op: "read", Skill: skill, Path: file, Kind: NotFound, Code: "skill_without_files", Hint: "use its instructions alone", Err: errors.New("the skill does not have files: it is stored as text, without a bundle")}
 }
 
 // hidden reports whether the model may not know of a skill: it is left out of
