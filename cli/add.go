@@ -13,6 +13,7 @@ import (
 	"metier/install"
 	"metier/scan"
 	"metier/settings"
+	"metier/signature"
 )
 
 // installFlags choose the skills folder in which skills are installed.
@@ -22,11 +23,18 @@ type installFlags struct {
 	global, yes        bool
 	harness            bool
 	findings           bool
+	signers, policies  []string
 }
 
-// scanned adds the flag of a command that installs files.
-func (f *installFlags) scanned(c *cobra.Command) {
+// checked adds the flags of a command that checks new files before it installs them.
+func (f *installFlags) checked(c *cobra.Command) {
 	c.Flags().BoolVar(&f.findings, "allow-findings", false, "also install skills in which the scanner finds signs of an attack")
+	c.Flags().StringArrayVar(&f.signers, "accept-signer", nil, "accept this `ID` as the new signer of a skill that another one signed before, or none (repeatable)")
+}
+
+// accept sets what the flags accept.
+func (f *installFlags) accept(p *install.Plan) {
+	p.AllowFindings, p.AcceptSigners = f.findings, f.signers
 }
 
 func (f *installFlags) flags(c *cobra.Command) {
@@ -41,6 +49,7 @@ func (f *installFlags) place(c *cobra.Command) {
 	fl.BoolVar(&f.harness, "harness", false, "use harnesses, in .agents/harnesses, instead of skills")
 	fl.StringVar(&f.workspace, "workspace", "", "project `folder` (default: the current one)")
 	fl.StringVar(&f.profile, "profile", "", "settings `profile`; see 'metier profile list'")
+	fl.StringArrayVar(&f.policies, "policy", nil, "policy `file` with sources and signers of skills (repeatable); see docs/POLICY.md")
 	fl.StringArrayVar(&f.set, "set", nil, "change a setting: `name=value` (repeatable)")
 }
 
@@ -54,7 +63,7 @@ func (a *app) installation(ctx context.Context, f installFlags, create bool) (*e
 	if f.harness {
 		open = a.engine().InstallHarnesses
 	}
-	in, err := open(ctx, engine.Request{Workspace: f.workspace, Profile: f.profile, Layers: []settings.Layer{layer}}, f.global, create)
+	in, err := open(ctx, engine.Request{Workspace: f.workspace, Profile: f.profile, Policies: f.policies, Layers: []settings.Layer{layer}}, f.global, create)
 	if err == nil && in.Recovered {
 		fmt.Fprintln(a.Err, "note: an interrupted change was completed")
 	}
@@ -129,7 +138,7 @@ have no effect. Addresses of private hosts are allowed.`,
 			if err != nil {
 				return err
 			}
-			p.AllowFindings = place.findings
+			place.accept(p)
 			return a.change(c.Context(), in, p, place.yes)
 		}}
 	place.flags(c)
@@ -137,7 +146,7 @@ have no effect. Addresses of private hosts are allowed.`,
 	fl.StringArrayVar(&r.Skills, "skill", nil, "`name` or folder of a skill in the source (repeatable)")
 	fl.BoolVar(&r.All, "all", false, "install all skills of the source")
 	fl.StringArrayVar(&r.Agents, "agent", nil, "`name` of an agent whose skills folder gets a link to each skill (repeatable)")
-	place.scanned(c)
+	place.checked(c)
 	fl.BoolVar(&r.SkipRequirements, "skip-requirements", false, "do not install the skills that the chosen ones require")
 	fl.BoolVar(&r.Force, "force", false, "replace skills that come from another source, or were changed")
 	a.completions(c)
@@ -189,11 +198,11 @@ scanned like those of new skills.`,
 			if err != nil {
 				return err
 			}
-			p.AllowFindings = place.findings
+			place.accept(p)
 			return a.change(c.Context(), in, p, place.yes)
 		}}
 	place.flags(c)
-	place.scanned(c)
+	place.checked(c)
 	a.completions(c)
 	return c
 }
@@ -240,6 +249,9 @@ type changeItem struct {
 	Asks   *asked         `json:"skill,omitempty"`    // of an added or replaced skill
 	Diff   *install.Diff  `json:"diff,omitempty"`     // of an installed skill that is replaced
 	Scan   *scan.Report   `json:"scan,omitempty"`     // of new files
+	// SignersWere are the signers in the old lock, if the skill has none of them any more.
+	SignersWere []string          `json:"signersWere,omitempty"`
+	Signature   *signature.Result `json:"signature,omitempty"`
 }
 
 // asked is what a skill declares that it needs, and what it contains that can run.
@@ -254,7 +266,7 @@ type asked struct {
 func (a *app) change(ctx context.Context, in *engine.Installation, p *install.Plan, yes bool) error {
 	doc := changeDocument{Folder: in.Dir, Lock: in.LockFile, Skills: []changeItem{}}
 	for _, c := range p.Changes {
-		item := changeItem{Name: c.Name, Action: c.Action, By: c.NeededBy, Scan: c.Scan}
+		item := changeItem{Name: c.Name, Action: c.Action, By: c.NeededBy, Scan: c.Scan, SignersWere: c.SignersWere(), Signature: c.Signature}
 		if c.Action != install.Remove {
 			item.Entry = &c.Entry
 		}

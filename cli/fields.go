@@ -13,6 +13,7 @@ var flagOf = map[string]string{
 	"AnswerRequest.Scope":            "--scope",
 	"ExportOptions.Unverified":       "--unverified",
 	"Hooks.Verbose":                  "--verbose",
+	"Plan.AcceptSigners":             "--accept-signer",
 	"Plan.AllowFindings":             "--allow-findings",
 	"Request.Agents":                 "--agent",
 	"Request.All":                    "--all",
@@ -52,10 +53,11 @@ var flagOf = map[string]string{
 	"ResumeOptions.Model":            "--model",
 	"ResumeOptions.OnDrift":          "--on-drift",
 	"ResumeOptions.TrustRecord":      "--trust-record",
+	"SignRequest.Key":                "--key",
 }
 
 // fieldName matches a field, and the values that follow it as in Request.Tools=default,bash.
-var fieldName = regexp.MustCompile(`\b(?:Access|AnswerRequest|ExportOptions|Hooks|Plan|Request|ResumeOptions)(?:\.[A-Z][A-Za-z]*)+(?:=\w+(?:,\w+)*)?`)
+var fieldName = regexp.MustCompile(`\b(?:Access|AnswerRequest|ExportOptions|Hooks|Plan|Request|ResumeOptions|SignRequest)(?:\.[A-Z][A-Za-z]*)+(?:=\w+(?:,\w+)*)?`)
 
 // asFlags replaces the names of fields with those of their flags, and fields that have values with
 // one flag for each value.

@@ -33,8 +33,7 @@ func (a *app) showChanges(p *install.Plan) {
 	}
 }
 
-// preview prints what the files of a new skill ask for, contain, and can do. Nothing is printed about
-// a skill that is only text.
+// preview prints what the files of a new skill ask for, contain, and can do.
 func (a *app) preview(c install.Change) {
 	t := table{}
 	line := func(name, text string) {
@@ -46,6 +45,7 @@ func (a *app) preview(c install.Change) {
 	line("needed by", some(c.NeededBy))
 	line("requires", some(c.Skill.Head.Front.Requires))
 	line("compatibility", c.Skill.Head.Front.Compatibility)
+	line("signature", signedBy(c))
 	line("allowed-tools", strings.Join(c.Skill.Head.Front.AllowedTools, " "))
 	line("programs", some(c.Programs()))
 	if r := c.Scan; r != nil {
@@ -90,6 +90,31 @@ func deciding(findings []scan.Finding) []string {
 		titles[i] = fmt.Sprintf("%s (%s%s)", title, first[title], more)
 	}
 	return titles
+}
+
+// signedBy describes the signers of a new skill.
+func signedBy(c install.Change) string {
+	var out []string
+	for _, s := range c.Signature.Signers {
+		text := s.ID + ", whom no policy file names"
+		if s.Name != "" {
+			text = s.Name + " (" + s.ID + ")"
+		}
+		out = append(out, "signed by "+text)
+	}
+	if c.Signature.Approved {
+		out = append(out, "approved by a policy file")
+	}
+	for _, u := range c.Signature.Unknown {
+		out = append(out, "not checked: "+u)
+	}
+	if len(out) == 0 {
+		out = append(out, "none")
+	}
+	if were := c.SignersWere(); len(were) > 0 {
+		out = append(out, "before, signed by "+strings.Join(were, ", "))
+	}
+	return strings.Join(out, "; ")
 }
 
 // placeOf returns where a finding is.

@@ -61,6 +61,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 	maps.Copy(c, harnessCommands)
 	maps.Copy(c, webCommands)
 	maps.Copy(c, sourceCommands)
+	maps.Copy(c, signerCommands)
 	return c
 }
 

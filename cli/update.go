@@ -41,7 +41,7 @@ an update.`,
 			if err != nil {
 				return err
 			}
-			p.AllowFindings = place.findings
+			place.accept(p)
 			if check {
 				return errors.Join(a.checkUpdates(in, p), p.Discard())
 			}
@@ -52,7 +52,7 @@ an update.`,
 		}}
 	place.flags(c)
 	fl := c.Flags()
-	place.scanned(c)
+	place.checked(c)
 	fl.BoolVar(&force, "force", false, "also replace skills that were changed after they were installed")
 	fl.BoolVar(&check, "check", false, "report which skills have updates, and change nothing")
 	a.completions(c)
@@ -73,6 +73,8 @@ type updateItem struct {
 	Modified bool                 `json:"modified"` // the installed files differ from the lock
 	Commit   string               `json:"commit,omitempty"`
 	Files    []install.FileChange `json:"files,omitempty"`
+	// SignersWere are the signers in the lock, if the update has none of them.
+	SignersWere []string `json:"signersWere,omitempty"`
 }
 
 func (a *app) checkUpdates(in *engine.Installation, p *install.Plan) error {
@@ -80,7 +82,7 @@ func (a *app) checkUpdates(in *engine.Installation, p *install.Plan) error {
 	t := table{heads: []string{"NAME", "STATE", "FILES", "SOURCE"}, right: []int{2}, width: a.columns()}
 	old := 0
 	for _, c := range p.Changes {
-		item := updateItem{Name: c.Name, Source: c.Entry.Source, Update: c.Action != install.Keep, Pinned: c.Entry.Pinned(), Modified: c.Modified, Commit: c.Entry.Commit, Files: c.Files}
+		item := updateItem{Name: c.Name, Source: c.Entry.Source, Update: c.Action != install.Keep, Pinned: c.Entry.Pinned(), Modified: c.Modified, Commit: c.Entry.Commit, Files: c.Files, SignersWere: c.SignersWere()}
 		state, files := "current", ""
 		switch {
 		case item.Update:
@@ -88,6 +90,9 @@ func (a *app) checkUpdates(in *engine.Installation, p *install.Plan) error {
 			state, files = "update", fmt.Sprint(len(c.Files))
 			if c.Modified {
 				state = "update, modified here"
+			}
+			if len(item.SignersWere) > 0 {
+				state += ", other signer"
 			}
 		case item.Pinned:
 			state = "pinned"
@@ -131,6 +136,9 @@ func (a *app) showDiffs(p *install.Plan) error {
 			return err
 		}
 		fmt.Fprintf(a.Out, "%s%s\n", c.Name, commits(c))
+		if were := c.SignersWere(); len(were) > 0 {
+			fmt.Fprintf(a.Out, "  ! signers: %s → %s\n", tools(were), tools(c.Entry.Signers))
+		}
 		if d.Tools {
 			fmt.Fprintf(a.Out, "  ! allowed-tools: %s → %s\n", tools(d.ToolsWere), tools(d.ToolsNow))
 		}

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,9 +15,10 @@ import (
 	"metier/internal/yaml"
 	"metier/policy"
 	"metier/settings"
+	"metier/signature"
 )
 
-// Policy is a policy file: grants, rules, and approvals.
+// Policy is a policy file: grants, rules, approvals, and trust in sources and signers of skills.
 type Policy struct {
 	Tools     []string // canonical names, exact
 	Scripts   []string // exact skill:scripts/path
@@ -25,6 +27,9 @@ type Policy struct {
 	Skills    []policy.SkillRule
 	Approvals []policy.ApprovedScript
 	BindArgs  bool
+	Trust     signature.Trust // sources, signers, and approved skills
+	// SigstoreRoot is a file with the keys of a Sigstore instance, or "".
+	SigstoreRoot string
 }
 
 // policyVersion is the one version of the file that there is.
@@ -52,6 +57,9 @@ func ReadPolicy(path string, custom ...string) (Policy, error) {
 	f, err := parsePolicyFile(b, custom)
 	if err != nil {
 		return Policy{}, metier.Errorf(metier.Invalid, "policy_file_invalid", "fix the lines shown in the message (docs/POLICY.md); nothing runs until they are fixed", "the policy file %s: %w", path, err)
+	}
+	if f.SigstoreRoot != "" && !filepath.IsAbs(f.SigstoreRoot) {
+		f.SigstoreRoot = filepath.Join(filepath.Dir(path), f.SigstoreRoot)
 	}
 	return f, nil
 }
@@ -110,12 +118,16 @@ func (r *policyReader) file(n *yaml.Node) {
 				r.fault(v, "this release supports only version %s of policy files", policyVersion)
 			}
 		},
-		"tools":     func(v *yaml.Node) { r.out.Tools = r.texts("tools", v, r.checkTool) },
-		"scripts":   func(v *yaml.Node) { r.out.Scripts = r.texts("scripts", v, policy.CheckScript) },
-		"hosts":     func(v *yaml.Node) { r.out.Hosts = r.texts("hosts", v, egress.CheckHost) },
-		"rules":     r.rules,
-		"skills":    r.skills,
-		"approvals": r.approvals,
+		"tools":           func(v *yaml.Node) { r.out.Tools = r.texts("tools", v, r.checkTool) },
+		"scripts":         func(v *yaml.Node) { r.out.Scripts = r.texts("scripts", v, policy.CheckScript) },
+		"hosts":           func(v *yaml.Node) { r.out.Hosts = r.texts("hosts", v, egress.CheckHost) },
+		"rules":           r.rules,
+		"skills":          r.skills,
+		"approvals":       r.approvals,
+		"sources":         func(v *yaml.Node) { r.out.Trust.Sources = r.texts("sources", v, signature.CheckSource) },
+		"signers":         r.signers,
+		"approved_skills": r.approvedSkills,
+		"sigstore_root":   r.sigstoreRoot,
 		"approvals_bind_arguments": func(v *yaml.Node) {
 			var ok bool
 			if r.out.BindArgs, ok = v.Bool(); !ok {

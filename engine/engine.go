@@ -18,6 +18,7 @@ import (
 	"metier/policy"
 	"metier/record"
 	"metier/run"
+	"metier/signature"
 	"metier/skillroots"
 	"metier/telemetry"
 	"metier/userstate"
@@ -48,6 +49,10 @@ type Options struct {
 	Logger  func(secrets []record.Secret) *slog.Logger // returns a log without secrets; nil: no log
 	Notify  func(Notice)                               // nil: notices outside of a run are dropped
 	Fetched func(line string)                          // receives what git reports while a source is fetched, as lines that are safe to print; nil: it is dropped
+
+	// Verifiers returns verifiers of signatures of skills, beside those for SSH and minisign. sigstoreRoot
+	// is the file that a policy file names for Sigstore, or "". nil: there are none.
+	Verifiers func(sigstoreRoot string) ([]signature.Verifier, error)
 
 	// ReadOnly keeps Enter and Discover from cleaning up what a killed run left in a workspace.
 	ReadOnly bool

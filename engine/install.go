@@ -18,6 +18,7 @@ import (
 	"metier/internal/termtext"
 	"metier/policy"
 	"metier/settings"
+	"metier/signature"
 )
 
 // LockFile is the name of a project's lock of installed skills.
@@ -40,6 +41,8 @@ type Installation struct {
 	LockFile string
 	Settings settings.Settings
 	Global   bool // it is the user's, not a project's
+	profile  string
+	trust    signature.Trust
 	e        *Engine
 	other    string // the lock of the package skills
 }
@@ -63,6 +66,12 @@ func (e *Engine) installation(ctx context.Context, q Request, global, create, ha
 	}
 	base := p.launch.Workspace
 	in := &Installation{Settings: p.settings, Global: global, e: e}
+	if in.profile = q.Profile; in.profile == "" {
+		in.profile, _ = p.op.DefaultProfile(e.Env)
+	}
+	if in.trust, err = e.trust(q.Policies, p.op); err != nil {
+		return nil, err
+	}
 	if global {
 		if base = e.Env.Home(); base == "" {
 			return nil, metier.Errorf(metier.Invalid, "no_home", "set HOME to an absolute path", "there is no home folder")
@@ -104,7 +113,7 @@ func (e *Engine) installation(ctx context.Context, q Request, global, create, ha
 	if dir := e.Env.StateDir(); dir != "" {
 		o.Key = filepath.Join(dir, "install.key")
 	}
-	o.Dir, o.Lock = in.Dir, in.LockFile
+	o.Dir, o.Lock, o.Trust, o.RequireSigner = in.Dir, in.LockFile, in.trust, requiresSigner(in.Settings)
 	in.Store, err = install.Open(ctx, o)
 	return in, err
 }
@@ -208,17 +217,24 @@ func (in *Installation) allAllowed(names []string) error {
 	return nil
 }
 
-// allowed returns an error if the setting install does not have the kind of a source.
+// allowed returns an error if the setting install does not have the kind of a source, or if the source
+// must be listed and is not.
 func (in *Installation) allowed(s install.Source) error {
 	from := settings.InstallFromRegistry
 	if s.Local() {
 		from = map[install.Kind]settings.InstallFrom{install.Folder: settings.InstallFromLocal, install.Archive: settings.InstallFromZip}[s.Kind]
 	}
 	if in.Settings.Install.Allowed.Has(from) {
-		return nil
+		return in.listed(s)
+	}
+	who := "the settings do"
+	if l, err := settings.Profile(in.profile); err == nil {
+		if own, _, err := settings.Resolve(l); err == nil && !own.Install.Allowed.Has(from) {
+			who = "the profile " + in.profile + " does"
+		}
 	}
 	return metier.Fieldf(metier.Denied, "Request.Layers", "install_not_allowed", "use a profile or a setting install that includes "+string(from),
-		"the settings do not allow installation from %s", s)
+		"%s not allow installation from %s", who, s)
 }
 
 // origins gives skills that were installed from other machines the tier third_party, in whatever

@@ -26,15 +26,9 @@ type LaunchPolicy struct {
 // PolicyOf reads the policy files of the configuration and of a request. Their rules are combined.
 // Rules can refer to the given custom tools.
 func (e *Engine) PolicyOf(flags []string, op config.Operator, custom ...string) (_ *LaunchPolicy, g policy.Grants, _ error) {
-	files := slices.Clone(op.Policies)
-	for _, flag := range flags {
-		if flag == "" {
-			return nil, g, metier.Fieldf(metier.Invalid, "Request.Policies", "policy_file_unreadable", "specify a readable policy file", "Request.Policies has an empty name")
-		}
-		files = append(files, e.Env.Path(flag))
-	}
-	if len(files) == 0 {
-		return nil, g, nil
+	files, err := e.policyFiles(flags, op)
+	if err != nil || len(files) == 0 {
+		return nil, g, err
 	}
 	for _, p := range files {
 		f, err := config.ReadPolicy(p, custom...)
@@ -44,6 +38,18 @@ func (e *Engine) PolicyOf(flags []string, op config.Operator, custom ...string) 
 		f.Grant(&g)
 	}
 	return &LaunchPolicy{Files: files, Rules: g.Rules, Skills: g.Skills, BindArgs: g.BindArgs, Approvals: len(g.Approved)}, g, nil
+}
+
+// policyFiles returns the policy files of the configuration and of a request.
+func (e *Engine) policyFiles(flags []string, op config.Operator) ([]string, error) {
+	files := slices.Clone(op.Policies)
+	for _, flag := range flags {
+		if flag == "" {
+			return nil, metier.Fieldf(metier.Invalid, "Request.Policies", "policy_file_unreadable", "specify a readable policy file", "Request.Policies has an empty name")
+		}
+		files = append(files, e.Env.Path(flag))
+	}
+	return files, nil
 }
 
 // planPolicy adds what policy files grant to the launch, and protects the files from tools.

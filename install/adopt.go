@@ -59,6 +59,10 @@ func (s *Store) Adopt(ctx context.Context, names []string) (*Plan, error) {
 		if err := p.scan(ctx, &c, name); err != nil {
 			return nil, err
 		}
+		if c.Signature, err = s.installed(ctx, name, c.Entry); err != nil {
+			return nil, about(metier.Skill{Name: name}, err)
+		}
+		c.Entry.Signers = c.Signature.IDs()
 		p.Changes = append(p.Changes, c)
 	}
 	return p, p.order()

@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"metier/internal/namedfile"
+	"metier/signature"
 	"metier/skillmd"
 )
 
@@ -126,6 +127,9 @@ func (p *Plan) read(name string, none bool) ([]byte, error) {
 // compare fills in the text. left is how many lines it may have.
 func (f *FileDiff) compare(was, now []byte, c Change, left *int) {
 	switch {
+	case signature.IsFile(f.Path):
+		f.Note = "signature"
+		return
 	case was == nil || now == nil:
 		f.Note = fmt.Sprintf("more than %d KiB", maxDiffBytes>>10)
 		return

@@ -43,9 +43,10 @@ type Entry struct {
 	Tree   string                `json:"tree"`             // over all files
 	Files  map[string]LockedFile `json:"files"`            // by path
 	// Scanner is the version of the rules by which the files were scanned before they were installed.
-	Scanner string `json:"scanner,omitempty"`
-	Plugin  string `json:"plugin,omitempty"`  // name of the plugin that contains the skill in the source
-	Version string `json:"version,omitempty"` // metadata.version, if it is a version
+	Scanner string   `json:"scanner,omitempty"`
+	Signers []string `json:"signers,omitempty"` // IDs of the signers of the files
+	Plugin  string   `json:"plugin,omitempty"`  // name of the plugin that contains the skill in the source
+	Version string   `json:"version,omitempty"` // metadata.version, if it is a version
 	// Dependencies are the skills of the lock that the skill requires, by name.
 	Dependencies []string `json:"dependencies,omitempty"`
 	// Unmet are requirements of the skill that no installed skill meets, as it declares them.

@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"errors"
 	"io"
 	"path"
 	"path/filepath"
@@ -37,34 +38,11 @@ func Pack(ctx context.Context, dir, file string, w io.Writer, set settings.Setti
 	if !ok {
 		return Packed{}, metier.Errorf(metier.Invalid, "archive_name_unknown", "use .zip, .skill, .tar, or .tar.gz", "%q does not end like an archive", filepath.Base(file))
 	}
-	found, err := Find(ctx, &Fetched{Source: Source{Kind: Folder, Location: dir}, Dir: dir}, set)
-	if err != nil {
-		return Packed{}, err
-	}
-	skills, err := found.Choose(nil, false)
-	if err != nil {
-		return Packed{}, err
-	}
-	sk := skills[0]
-	if err := (Request{validation: set.Install.Validation}).check(sk); err != nil {
-		return Packed{}, about(sk, err)
-	}
-	src, err := local.New(filepath.Join(dir, filepath.FromSlash(sk.ID.Path)), &local.Options{})
-	if err != nil {
-		return Packed{}, err
-	}
-	b, err := src.Open(ctx, ".")
+	sk, b, m, err := openFolder(ctx, dir, set)
 	if err != nil {
 		return Packed{}, err
 	}
 	defer b.Close()
-	m, err := b.Manifest(ctx)
-	if err == nil {
-		err = complete(m)
-	}
-	if err != nil {
-		return Packed{}, about(sk, err)
-	}
 	files := make([]archive.File, 0, len(m.Files))
 	var secrets []string
 	for _, f := range m.Files {
@@ -78,4 +56,35 @@ func Pack(ctx context.Context, dir, file string, w io.Writer, set settings.Setti
 		return Packed{}, about(sk, err)
 	}
 	return Packed{Name: sk.Name, Folder: sk.Slug, Files: len(files), Digest: h.Sum(), Tree: string(m.Tree), Secrets: secrets}, nil
+}
+
+// openFolder opens the only skill in a folder. It must be one that can be installed.
+func openFolder(ctx context.Context, dir string, set settings.Settings) (sk metier.Skill, _ metier.Bundle, m metier.Manifest, err error) {
+	found, err := Find(ctx, &Fetched{Source: Source{Kind: Folder, Location: dir}, Dir: dir}, set)
+	if err != nil {
+		return sk, nil, m, err
+	}
+	skills, err := found.Choose(nil, false)
+	if err != nil {
+		return sk, nil, m, err
+	}
+	sk = skills[0]
+	if err := (Request{validation: set.Install.Validation}).check(sk); err != nil {
+		return sk, nil, m, about(sk, err)
+	}
+	src, err := local.New(filepath.Join(dir, filepath.FromSlash(sk.ID.Path)), &local.Options{})
+	if err != nil {
+		return sk, nil, m, err
+	}
+	b, err := src.Open(ctx, ".")
+	if err != nil {
+		return sk, nil, m, err
+	}
+	if m, err = b.Manifest(ctx); err == nil {
+		err = complete(m)
+	}
+	if err != nil {
+		return sk, nil, m, errors.Join(about(sk, err), b.Close())
+	}
+	return sk, b, m, nil
 }

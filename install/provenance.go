@@ -31,6 +31,7 @@ type Provenance struct {
 	Commit      string    `json:"commit,omitempty"`
 	Digest      string    `json:"digest,omitempty"` // of the bytes of an archive or a file
 	Tree        string    `json:"tree"`             // over all files
+	Signers     []string  `json:"signers,omitempty"`
 	InstalledAt time.Time `json:"installedAt"`
 }
 
@@ -49,7 +50,7 @@ func (p Provenance) String() string {
 // provenance returns the provenance of a skill that is installed now. located is its source with an
 // absolute path.
 func (e Entry) provenance(located Source, at time.Time) Provenance {
-	p := Provenance{Source: e.Source, OriginURL: e.Location, Plugin: e.Plugin, Commit: e.Commit, Digest: e.Digest, Tree: e.Tree, InstalledAt: at.UTC()}
+	p := Provenance{Source: e.Source, OriginURL: e.Location, Plugin: e.Plugin, Commit: e.Commit, Digest: e.Digest, Tree: e.Tree, Signers: e.Signers, InstalledAt: at.UTC()}
 	if e.Local() {
 		p.OriginURL = (&url.URL{Scheme: "file", Path: filepath.ToSlash(located.Location)}).String()
 	} else if e.Kind == Git && strings.HasPrefix(e.Location, "https://github.com/") {

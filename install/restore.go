@@ -69,6 +69,9 @@ func (p *Plan) restore(ctx context.Context, k originKey, names []string, set set
 			if c.Entry.Tree != was.Tree {
 				return about(sk, &metier.Error{Kind: metier.Drift, Code: "lock_differs", Hint: "'metier update' shows what changed", Err: fmt.Errorf("%s contains other files than the lock: %s", was.Source, brief(differences(was.Files, c.Entry.Files)))})
 			}
+			if err := lacking(c.Signature, was); err != nil {
+				return about(sk, &metier.Error{Kind: metier.Drift, Code: "lock_differs", Hint: "restore metier.lock from version control", Err: err})
+			}
 			c.Entry = was
 			p.Changes = append(p.Changes, c)
 		}

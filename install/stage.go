@@ -20,6 +20,7 @@ import (
 	"metier/internal/digest"
 	"metier/scan"
 	"metier/settings"
+	"metier/signature"
 	"metier/skillmd"
 )
 
@@ -38,6 +39,7 @@ const (
 // Plan is a change of a store that was checked, and was not made yet.
 type Plan struct {
 	AllowFindings bool     // install skills that the scanner takes for dangerous
+	AcceptSigners []string // IDs of new signers of skills that others signed before; see also Unsigned
 	Changes       []Change // by name
 	Notes         []string // about sources; safe to print
 	store         *Store
@@ -59,6 +61,8 @@ type Change struct {
 	NeededBy []string     // skills that require it, if it was not chosen
 	Scan     *scan.Report // of the new files; nil if they are the same
 	unusable bool         // it is kept, but is no skill, and gets no new links
+	// Signature is what is known about the signers of the skill; nil if it is removed, or was not fetched.
+	Signature *signature.Result
 }
 
 // Changes reports whether the change changes a file. Otherwise, only the lock may change.
@@ -210,6 +214,10 @@ func (p *Plan) stage(ctx context.Context, f *Found, sk metier.Skill, r Request) 
 	for _, file := range m.Files {
 		c.Bytes += file.Size
 	}
+	if c.Signature, err = p.store.signatures(ctx, c.Name, f.Source, b, m); err != nil {
+		return c, err
+	}
+	c.Entry.Signers = c.Signature.IDs()
 	switch err := p.store.compare(ctx, &c, r.Agents, r.Force); {
 	case err != nil || c.Action == Keep && c.Was != nil:
 		return c, err
@@ -252,9 +260,13 @@ func (p *Plan) names(ctx context.Context) *confusable.Names {
 	return p.others
 }
 
-// Check returns an error if the new files of a skill are dangerous, unless AllowFindings is set.
+// Check returns an error if a skill lacks a signer that it had or must have, or if its new files are
+// dangerous, unless AcceptSigners or AllowFindings allow it.
 func (p *Plan) Check() error {
 	for _, c := range p.Changes {
+		if err := cmp.Or(p.checkRequired(c), p.checkSigner(c)); err != nil {
+			return err
+		}
 		if c.Scan != nil && c.Scan.Verdict == scan.Dangerous && !p.AllowFindings {
 			f := c.Scan.Findings[0]
 			return &metier.Error{Skill: c.Name, Path: f.File, Field: "Plan.AllowFindings", Kind: metier.Denied, Code: "skill_dangerous",
@@ -338,9 +350,14 @@ func copyFile(ctx context.Context, b metier.Bundle, f metier.File, to *os.Root) 
 		return err
 	}
 	if n != f.Size || h.Sum() != string(f.Digest) {
-		return &metier.Error{Path: f.Path, Kind: metier.Conflict, Code: "skill_changing", Hint: "try again", Err: errors.New("the file changed while it was copied")}
+		return changing(f.Path)
 	}
 	return nil
+}
+
+// changing is the error for a file that does not have the digest of the manifest.
+func changing(path string) error {
+	return &metier.Error{Path: path, Kind: metier.Conflict, Code: "skill_changing", Hint: "try again", Err: errors.New("the file changed while it was copied")}
 }
 
 // compare finds out what a change does to the store, and whether it may.
@@ -369,6 +386,9 @@ func (s *Store) compare(ctx context.Context, c *Change, agents []string, force b
 		c.Action = Keep
 		if was.Tree == c.Entry.Tree {
 			c.Entry.Scanner = was.Scanner
+			if len(c.Signature.Unknown) > 0 {
+				c.Entry.Signers = was.Signers // the same files have the same signers, whichever keys are known here
+			}
 		}
 	case force:
 	case !locked:

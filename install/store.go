@@ -17,6 +17,7 @@ import (
 	"metier/internal/lockfile"
 	"metier/internal/rootfile"
 	"metier/settings"
+	"metier/signature"
 	"metier/source/local"
 )
 
@@ -41,9 +42,13 @@ type Options struct {
 	Key string
 	// Harnesses stores harnesses instead of skills: folders with a HARNESS.md.
 	Harnesses bool
-	Now       func() time.Time // nil: time.Now
-	ID        func() string    // names a change; nil: random
-	Env       []string         // environment of git; nil: an empty one
+	// Trust is whom the operator accepts skills from. With RequireSigner, a skill must have a signer that
+	// it trusts, or be approved.
+	Trust         signature.Trust
+	RequireSigner bool
+	Now           func() time.Time // nil: time.Now
+	ID            func() string    // names a change; nil: random
+	Env           []string         // environment of git; nil: an empty one
 	// Progress receives what git reports while it fetches, as lines that are safe to print; nil: it is dropped.
 	Progress func(line string)
 }

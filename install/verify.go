@@ -8,6 +8,7 @@ import (
 
 	"metier"
 	"metier/settings"
+	"metier/signature"
 	"metier/source/local"
 )
 
@@ -21,6 +22,7 @@ const (
 	Missing  State = "missing"  // its folder does not exist
 	Unlocked State = "unlocked" // it is in the folder, but not in the lock
 	Damaged  State = "damaged"  // it cannot be read completely
+	Forged   State = "forged"   // its files match the lock, but their signatures do not match them, or the lock
 )
 
 // Verified is the result of verifying one skill.
@@ -29,7 +31,9 @@ type Verified struct {
 	State State        `json:"state"`
 	Entry *Entry       `json:"entry,omitempty"` // of the lock
 	Files []FileChange `json:"files,omitempty"` // that differ from the lock
-	Err   error        `json:"-"`               // why it is damaged
+	Err   error        `json:"-"`               // why it is damaged or forged
+	// Signature is what is known about the signers, if the files match the lock.
+	Signature *signature.Result `json:"signature,omitempty"`
 }
 
 // Verify compares the installed skills with the lock, by name. names limits it to some of them.
@@ -57,6 +61,10 @@ func (s *Store) Verify(ctx context.Context, names []string) ([]Verified, error) 
 			v.State, v.Err = Damaged, err
 		case string(m.Tree) != e.Tree:
 			v.State, v.Files = Modified, differences(e.Files, lockedFiles(m))
+		default:
+			if v.Signature, err = s.installed(ctx, name, e); err != nil {
+				v.State, v.Err = Forged, err
+			}
 		}
 		out = append(out, v)
 	}

@@ -100,6 +100,8 @@ func TestDecisiveCells(t *testing.T) {
 		{"drift_batch", [6]string{"fail", "ignore", "fail", "ignore", "ignore", "fail"}},
 		{"drift_interactive", [6]string{"warn", "ignore", "warn", "ignore", "ignore", "warn"}},
 		{"install", [6]string{"off", "off", "local, zip", "local", "registry", "local, zip, registry"}},
+		{"install_sources", [6]string{"listed", "any", "any", "any", "any", "any"}},
+		{"install_signature", [6]string{"optional", "optional", "optional", "optional", "optional", "optional"}},
 		{"paths", [6]string{"sandbox", "host", "host", "skill", "repo", "auto"}},
 	}
 	for _, c := range cells {

@@ -207,6 +207,8 @@ type Chat struct {
 // Install says where skills may be installed from and what is asked of them.
 type Install struct {
 	Allowed       Set[InstallFrom]
+	Sources       InstallSources
+	Signature     InstallSignature
 	Root          InstallRoot
 	ArchiveLayout ArchiveLayout
 	Validation    InstallValidation

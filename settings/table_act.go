@@ -148,6 +148,16 @@ func installRows() []Row {
 				{InstallFromZip, "an archive"},
 				{InstallFromRegistry, "a registry, with pinned versions"},
 			}),
+		choice("install_sources", "From which places on other machines skills may be installed.",
+			func(s *Settings) *InstallSources { return &s.Install.Sources }, []value[InstallSources]{
+				{InstallSourcesListed, "only sources that a policy file lists"},
+				{InstallSourcesAny, "all sources"},
+			}),
+		choice("install_signature", "Whether a skill must be signed to be installed.",
+			func(s *Settings) *InstallSignature { return &s.Install.Signature }, []value[InstallSignature]{
+				{InstallSignatureRequired, "by a signer that a policy file names, unless a policy file approves the skill"},
+				{InstallSignatureOptional, "a bad signature and a changed signer still prevent the installation"},
+			}),
 		choice("install_root", "The skills folder of a project or a home in which skills are installed.",
 			func(s *Settings) *InstallRoot { return &s.Install.Root }, []value[InstallRoot]{
 				{InstallRootAgents, ".agents/skills"},

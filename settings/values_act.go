@@ -197,6 +197,24 @@ const (
 	InstallFromRegistry InstallFrom = "registry" // a registry, with pinned versions
 )
 
+// InstallSources says from which places on other machines skills may be installed.
+type InstallSources string
+
+// The values of InstallSources, narrowest first.
+const (
+	InstallSourcesListed InstallSources = "listed" // only sources that a policy file lists
+	InstallSourcesAny    InstallSources = "any"    // all sources
+)
+
+// InstallSignature says whether a skill must be signed to be installed.
+type InstallSignature string
+
+// The values of InstallSignature, narrowest first.
+const (
+	InstallSignatureRequired InstallSignature = "required" // by a signer that a policy file names, unless a policy file approves the skill
+	InstallSignatureOptional InstallSignature = "optional" // a bad signature and a changed signer still prevent the installation
+)
+
 // InstallRoot says in which skills folder skills are installed.
 type InstallRoot string
 

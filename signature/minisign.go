@@ -17,7 +17,7 @@ const maxComment = 80
 
 // minisignVerifier checks minisign signatures. They contain only the number of a key, so that the key
 // must be known.
-type minisignVerifier struct{ signers []Trusted }
+type minisignVerifier struct{ known []string } // IDs of signers
 
 func (minisignVerifier) Suffix() string { return SuffixMinisign }
 
@@ -27,14 +27,14 @@ func (v minisignVerifier) Verify(s Statement, signature []byte) (string, error) 
 		return "", err
 	}
 	known := false
-	for _, t := range v.signers {
+	for _, id := range v.known {
 		var key minisign.PublicKey
-		text, ok := strings.CutPrefix(t.ID, minisignPrefix)
+		text, ok := strings.CutPrefix(id, minisignPrefix)
 		if !ok || key.UnmarshalText([]byte(text)) != nil || key.ID() != sig.KeyID {
 			continue
 		}
 		if known = true; minisign.Verify(key, s.Text(), signature) {
-			return t.ID, nil
+			return id, nil
 		}
 	}
 	if known {

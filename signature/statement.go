@@ -34,7 +34,7 @@ type Statement struct {
 
 // Text returns the bytes that are signed.
 func (s Statement) Text() []byte {
-	return fmt.Appendf(nil, "metier skill statement 1\nname: %s\ntree: %s\n", s.Name, s.Tree)
+	return fmt.Appendf(nil, "skill statement 1\nname: %s\ntree: %s\n", s.Name, s.Tree)
 }
 
 // check reports a statement whose text could be read as another one.
@@ -67,6 +67,11 @@ func split(files []File, suffixes []string) (signatures, signed []File) {
 	}
 	slices.SortFunc(signatures, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	return signatures, signed
+}
+
+// IsFile reports whether a file of a skill is a signature of a kind that this package knows.
+func IsFile(path string) bool {
+	return isSignature(path, []string{SuffixSSH, SuffixMinisign, SuffixSigstore})
 }
 
 // isSignature reports whether a file is a signature: SKILL.sig, or SKILL.NAME.sig, at the top. Case does

@@ -90,16 +90,21 @@ func (r Result) IDs() []string {
 
 // Subject is a skill whose signatures are checked.
 type Subject struct {
-	Name   string // of its folder
-	Source string // address that it came from
+	Name   string   // of its folder
+	Source string   // address that it came from
+	Known  []string // IDs of signers whose keys can be used, though the operator does not trust them
 	Files  []File
 	Read   func(path string) ([]byte, error) // reads a signature file; its digest was compared
 }
 
-// verifiers returns the verifiers to use, by suffix.
-func (t Trust) verifiers() []Verifier {
+// verifiers returns the verifiers to use. known are IDs of signers, beside the trusted ones.
+func (t Trust) verifiers(known []string) []Verifier {
+	known = slices.Clone(known)
+	for _, s := range t.Signers {
+		known = append(known, s.ID)
+	}
 	out := slices.Clone(t.Verifiers)
-	for _, own := range []Verifier{sshVerifier{}, minisignVerifier{t.Signers}, unknownVerifier(SuffixSigstore)} {
+	for _, own := range []Verifier{sshVerifier{}, minisignVerifier{known}, unknownVerifier(SuffixSigstore)} {
 		if !slices.ContainsFunc(out, func(v Verifier) bool { return v.Suffix() == own.Suffix() }) {
 			out = append(out, own)
 		}
@@ -119,13 +124,13 @@ func suffixes(list []Verifier) []string {
 
 // Statement returns the statement about a skill.
 func (t Trust) Statement(name string, files []File) (Statement, error) {
-	_, signed := split(files, suffixes(t.verifiers()))
+	_, signed := split(files, suffixes(t.verifiers(nil)))
 	return statement(name, signed)
 }
 
 // Check checks all signatures of a skill. The error is a [BadError] if one of them is not valid.
 func (t Trust) Check(sub Subject) (Result, error) {
-	verifiers := t.verifiers()
+	verifiers := t.verifiers(sub.Known)
 	known := suffixes(verifiers)
 	files, signed := split(sub.Files, known)
 	s, err := statement(sub.Name, signed)

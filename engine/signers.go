@@ -1,0 +1,50 @@
+package engine
+
+import (
+	"metier"
+	"metier/config"
+	"metier/install"
+	"metier/settings"
+	"metier/signature"
+)
+
+// trust returns what the policy files of the configuration and of a request say about sources and
+// signers of skills.
+func (e *Engine) trust(flags []string, op config.Operator) (t signature.Trust, err error) {
+	files, err := e.policyFiles(flags, op)
+	if err != nil {
+		return t, err
+	}
+	root := ""
+	for _, p := range files {
+		f, err := config.ReadPolicy(p)
+		if err != nil {
+			return t, err
+		}
+		t.Add(f.Trust)
+		if f.SigstoreRoot != "" && root != "" && f.SigstoreRoot != root {
+			return t, metier.Fieldf(metier.Invalid, "Request.Policies", "policy_file_invalid", "name one file", "the policy files name two files as sigstore_root: %s and %s", root, f.SigstoreRoot)
+		}
+		if f.SigstoreRoot != "" {
+			root = f.SigstoreRoot
+		}
+	}
+	if e.o.Verifiers != nil {
+		t.Verifiers, err = e.o.Verifiers(root)
+	}
+	return t, err
+}
+
+// requiresSigner reports whether a skill must have a signer that a policy file names.
+func requiresSigner(s settings.Settings) bool {
+	return s.Install.Signature == settings.InstallSignatureRequired
+}
+
+// listed returns an error if a source on another machine must be in a policy file, and is not.
+func (in *Installation) listed(s install.Source) error {
+	if s.Local() || in.Settings.Install.Sources != settings.InstallSourcesListed || signature.Listed(in.trust.Sources, s.Location) {
+		return nil
+	}
+	return metier.Fieldf(metier.Denied, "Request.Policies", "source_not_listed", "add it to sources in a policy file of yours; an address with a user, a query, or encoded characters cannot be listed",
+		"the setting install_sources requires that a policy file lists the source, and none lists %s", s.Location)
+}
