@@ -27,6 +27,7 @@ import (
 	"metier/fetch"
 	"metier/internal/diagcodes"
 	"metier/internal/egress"
+	"metier/signature"
 	"metier/skillroots"
 )
 
@@ -36,6 +37,8 @@ type IO struct {
 	Out, Err io.Writer
 	Terminal bool // Err is a terminal: progress may be drawn
 	Dir      string
+	// Verifiers returns verifiers of signatures of skills, as in engine.Options; nil: those for SSH and minisign.
+	Verifiers func(sigstoreRoots []string) ([]signature.Verifier, error)
 }
 
 // System is the IO of the process.
@@ -242,7 +245,7 @@ const surface = "cli"
 func (a *app) engine() *engine.Engine { return a.app() }
 
 func (a *app) newEngine() *engine.Engine {
-	return engine.New(a.env, engine.Options{Version: buildVersion(), Now: a.now, After: a.after, Org: a.org, Egress: a.egress, Fetch: a.web, Logger: a.logging, Notify: a.notice, Fetched: a.fetching, ReadOnly: a.completing})
+	return engine.New(a.env, engine.Options{Version: buildVersion(), Now: a.now, After: a.after, Org: a.org, Egress: a.egress, Fetch: a.web, Logger: a.logging, Notify: a.notice, Fetched: a.fetching, Verifiers: a.Verifiers, ReadOnly: a.completing})
 }
 
 // notice prints a notice. With --json, notices are part of the result.

@@ -28,8 +28,8 @@ type Policy struct {
 	Approvals []policy.ApprovedScript
 	BindArgs  bool
 	Trust     signature.Trust // sources, signers, and approved skills
-	// SigstoreRoot is a file with the keys of a Sigstore instance, or "".
-	SigstoreRoot string
+	// SigstoreRoots are files with the keys of Sigstore instances.
+	SigstoreRoots []string
 }
 
 // policyVersion is the one version of the file that there is.
@@ -58,8 +58,10 @@ func ReadPolicy(path string, custom ...string) (Policy, error) {
 	if err != nil {
 		return Policy{}, metier.Errorf(metier.Invalid, "policy_file_invalid", "fix the lines shown in the message (docs/POLICY.md); nothing runs until they are fixed", "the policy file %s: %w", path, err)
 	}
-	if f.SigstoreRoot != "" && !filepath.IsAbs(f.SigstoreRoot) {
-		f.SigstoreRoot = filepath.Join(filepath.Dir(path), f.SigstoreRoot)
+	for i, root := range f.SigstoreRoots {
+		if !filepath.IsAbs(root) {
+			f.SigstoreRoots[i] = filepath.Join(filepath.Dir(path), root)
+		}
 	}
 	return f, nil
 }
@@ -127,7 +129,9 @@ func (r *policyReader) file(n *yaml.Node) {
 		"sources":         func(v *yaml.Node) { r.out.Trust.Sources = r.texts("sources", v, signature.CheckSource) },
 		"signers":         r.signers,
 		"approved_skills": r.approvedSkills,
-		"sigstore_root":   r.sigstoreRoot,
+		"sigstore_roots": func(v *yaml.Node) {
+			r.out.SigstoreRoots = r.texts("sigstore_roots", v, func(string) error { return nil })
+		},
 		"approvals_bind_arguments": func(v *yaml.Node) {
 			var ok bool
 			if r.out.BindArgs, ok = v.Bool(); !ok {

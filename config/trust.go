@@ -105,8 +105,3 @@ func (r *policyReader) approvedSkills(n *yaml.Node) {
 		}
 	}
 }
-
-// sigstoreRoot reads the file with Sigstore's keys. It is beside the policy file unless it is absolute.
-func (r *policyReader) sigstoreRoot(n *yaml.Node) {
-	r.out.SigstoreRoot, _ = r.text("sigstore_root", n)
-}

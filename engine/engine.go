@@ -50,9 +50,9 @@ type Options struct {
 	Notify  func(Notice)                               // nil: notices outside of a run are dropped
 	Fetched func(line string)                          // receives what git reports while a source is fetched, as lines that are safe to print; nil: it is dropped
 
-	// Verifiers returns verifiers of signatures of skills, beside those for SSH and minisign. sigstoreRoot
-	// is the file that a policy file names for Sigstore, or "". nil: there are none.
-	Verifiers func(sigstoreRoot string) ([]signature.Verifier, error)
+	// Verifiers returns verifiers of signatures of skills, beside those for SSH and minisign. sigstoreRoots
+	// are the files that policy files name for Sigstore. nil: there are none.
+	Verifiers func(sigstoreRoots []string) ([]signature.Verifier, error)
 
 	// ReadOnly keeps Enter and Discover from cleaning up what a killed run left in a workspace.
 	ReadOnly bool

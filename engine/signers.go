@@ -15,22 +15,17 @@ func (e *Engine) trust(flags []string, op config.Operator) (t signature.Trust, e
 	if err != nil {
 		return t, err
 	}
-	root := ""
+	var roots []string
 	for _, p := range files {
 		f, err := config.ReadPolicy(p)
 		if err != nil {
 			return t, err
 		}
 		t.Add(f.Trust)
-		if f.SigstoreRoot != "" && root != "" && f.SigstoreRoot != root {
-			return t, metier.Fieldf(metier.Invalid, "Request.Policies", "policy_file_invalid", "name one file", "the policy files name two files as sigstore_root: %s and %s", root, f.SigstoreRoot)
-		}
-		if f.SigstoreRoot != "" {
-			root = f.SigstoreRoot
-		}
+		roots = append(roots, f.SigstoreRoots...)
 	}
 	if e.o.Verifiers != nil {
-		t.Verifiers, err = e.o.Verifiers(root)
+		t.Verifiers, err = e.o.Verifiers(roots)
 	}
 	return t, err
 }

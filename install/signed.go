@@ -109,11 +109,13 @@ func (p *Plan) checkSigner(c Change) error {
 	if slices.ContainsFunc(accept, func(id string) bool { return slices.Contains(p.AcceptSigners, id) }) {
 		return nil
 	}
+	then := fmt.Sprintf("accept the new signer with Plan.AcceptSigners '%s'", accept[0])
 	if c.Signature != nil && len(c.Signature.Unknown) > 0 {
 		now += " by a known key; " + strings.Join(c.Signature.Unknown, "; ")
+		then = "name the new key in signers of a policy file"
 	}
 	return &metier.Error{Skill: c.Name, Field: "Plan.AcceptSigners", Kind: metier.Denied, Code: "signer_changed",
-		Hint: fmt.Sprintf("ask its author about it, over another channel; then accept the new signer with Plan.AcceptSigners '%s'", accept[0]),
+		Hint: "ask its author about it, over another channel; then " + then,
 		Err:  fmt.Errorf("it was signed by %s, and is now %s", strings.Join(were, ", "), now)}
 }
 

@@ -12,7 +12,6 @@ import (
 	"metier"
 	"metier/install"
 	"metier/internal/atomicfile"
-	"metier/settings"
 )
 
 // place is a store in a folder that a test made, and a folder of sources.
@@ -67,20 +66,8 @@ func (p place) request() install.Request {
 	return install.Request{Source: install.Source{Kind: install.Folder, Location: p.in}, All: true}
 }
 
-func (p place) settings() settings.Settings {
-	p.t.Helper()
-	layer, err := settings.Profile(settings.DefaultProfile)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	set, _, err := settings.Resolve(layer)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return set
-}
-
 func (p place) prepare(s *install.Store, r install.Request) (*install.Plan, error) {
+	p.t.Helper()
 	return s.Prepare(p.t.Context(), r, p.settings())
 }
 

@@ -244,7 +244,7 @@ func TestCheck_CountsAMinisignKeyThatNoPolicyNamesAsUnknown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Signers) > 0 || len(r.Unknown) != 1 || !strings.HasPrefix(r.Unknown[0], "SKILL.minisig: no policy file has the key") {
+	if len(r.Signers) > 0 || len(r.Unknown) != 1 || !strings.HasPrefix(r.Unknown[0], "SKILL.minisig: no policy file has the key of its signer, minisign key ") {
 		t.Errorf("%+v", r)
 	}
 }

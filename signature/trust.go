@@ -20,7 +20,7 @@ type Verifier interface {
 }
 
 // ErrUnknown is returned by a [Verifier] that does not know the key of a signature.
-var ErrUnknown = errors.New("no policy file has the key of this signature")
+var ErrUnknown = errors.New("no policy file has the key of its signer")
 
 // BadError is a signature file that is not a valid signature of the skill.
 type BadError struct {
@@ -104,7 +104,7 @@ func (t Trust) verifiers(known []string) []Verifier {
 		known = append(known, s.ID)
 	}
 	out := slices.Clone(t.Verifiers)
-	for _, own := range []Verifier{sshVerifier{}, minisignVerifier{known}, unknownVerifier(SuffixSigstore)} {
+	for _, own := range []Verifier{sshVerifier{}, minisignVerifier{known}, sigstoreVerifier{}} {
 		if !slices.ContainsFunc(out, func(v Verifier) bool { return v.Suffix() == own.Suffix() }) {
 			out = append(out, own)
 		}
@@ -209,9 +209,11 @@ func (l approvedVerifier) Verify(s Statement, _ []byte) (string, error) {
 	return "", ErrUnknown
 }
 
-// unknownVerifier knows no signer of a kind of signature.
-type unknownVerifier string
+// sigstoreVerifier knows no signer. Package sigstore, in a module of its own, has one that does.
+type sigstoreVerifier struct{}
 
-func (v unknownVerifier) Suffix() string { return string(v) }
+func (sigstoreVerifier) Suffix() string { return SuffixSigstore }
 
-func (unknownVerifier) Verify(Statement, []byte) (string, error) { return "", ErrUnknown }
+func (sigstoreVerifier) Verify(Statement, []byte) (string, error) {
+	return "", fmt.Errorf("%w: this program does not check Sigstore signatures, the one in signature/sigstore does", ErrUnknown)
+}

@@ -19,6 +19,7 @@ var installed = []Code{
 	{"signature_required", "denied", "The install_signature setting requires a signer that a policy file names, and the skill has none.", "Name the signer, or approve the skill, in a policy file."},
 	{"signer_changed", "denied", "The skill was signed by another signer, or is not signed any more.", "Ask its author, and accept the new signer."},
 	{"source_not_listed", "denied", "The install_sources setting requires that a policy file lists the source.", "Add the source to sources in a policy file."},
+	{"sigstore_root_invalid", "invalid", "A file of sigstore_roots in a policy file is not a trusted root of Sigstore.", "Use a file that 'cosign trusted-root create' writes."},
 	{"sign_key_unreadable", "invalid", "The file of the private key cannot be read.", "Check its path and its permissions."},
 	{"sign_key_encrypted", "unsupported", "The private key has a password.", "Sign the statement with ssh-keygen or minisign, which ask for it."},
 	{"sign_key_invalid", "invalid", "The file is not a private key of SSH or minisign, or the key is too weak.", "Use another key."},
