@@ -14,7 +14,7 @@ NESTED   := $(filter-out $(SUITE),$(patsubst %/go.mod,%,$(wildcard conformance/g
 NO_RACE  := conformance/clients signature/sigstore
 # Programs the tests use, as program:Debian package.
 TOOLS    := gcc:gcc script:bsdutils git:git unshare:util-linux setpriv:util-linux mount:mount ip:iproute2 chromium:chromium \
-            python3:python3 node:nodejs perl:perl-base awk:mawk
+            ssh-keygen:openssh-client python3:python3 node:nodejs perl:perl-base awk:mawk
 # On Linux everything can be tested, so a test that would be skipped fails.
 NO_SKIP  := $(if $(filter Linux,$(shell uname -s)),METIER_NO_SKIP=1)
 
