@@ -41,5 +41,7 @@ func SigstoreID(issuer, identity string) (string, error) {
 
 // unprintable reports whether a text has spaces, quotes, or characters that cannot be shown.
 func unprintable(s string) bool {
-	return strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("'\"`\\", r) || !unicode.IsPrint(r) || r == unicode.ReplacementChar })
+	return strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.IsSpace(r) || strings.ContainsRune("'\"`\\", r) || !unicode.IsPrint(r) || r == unicode.ReplacementChar
+	})
 }
