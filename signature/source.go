@@ -81,7 +81,7 @@ func canonical(text string) (string, error) {
 	}
 	p := strings.TrimSuffix(strings.TrimRight(u.Path, "/"), ".git")
 	if strings.ContainsAny(u.EscapedPath(), `%\`) || slices.ContainsFunc(strings.Split(p, "/")[min(1, strings.Count(p, "/")):], func(s string) bool { return s == "" || s == "." || s == ".." }) && p != "" {
-		return "", errors.New("its path has encoded characters, or or parts that are \".\", \"..\", or empty")
+		return "", errors.New("its path has encoded characters, or parts that are \".\", \"..\", or empty")
 	}
 	return u.Scheme + "://" + user + host + p, nil
 }
