@@ -80,7 +80,11 @@ func TestAdd_AcceptsTheIdentityThatAPolicyNames(t *testing.T) {
 	p.runs(0, "replace", "update", "--workspace", "ws", "--yes", "--policy", "policy.yaml")
 	p.runs(0, "intact", "verify", "--workspace", "ws", "--policy", "policy.yaml")
 
-	// Without a root, the signer is unknown, which is not the signer of the lock.
+	// Without a root, the signer is unknown. The same files keep the signer of the lock, and others are refused.
+	p.runs(0, "keep", "add", "pdf", "--workspace", "ws", "--yes")
+	if lock, err := os.ReadFile(filepath.Join(p.dir, "ws", "metier.lock")); err != nil || !strings.Contains(string(lock), `"sigstore:`+issuer) {
+		t.Errorf("the lock is %s, %v", lock, err)
+	}
 	p.write("pdf/notes.md", "even more")
 	sign("v3")
 	p.runs(3, "[signer_changed]", "update", "--workspace", "ws", "--yes")
