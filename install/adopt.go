@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"metier"
+	"metier/settings"
 	"metier/source/local"
 )
 
@@ -85,7 +86,7 @@ func (s *Store) skillsLockText(ctx context.Context, p *Plan) ([]byte, error) {
 			delete(l.entries, c.Name)
 		case Add, Replace:
 			var src *local.Source
-			if src, err = local.New(s.path(work, p.id, "new", c.Name), &local.Options{}); err != nil {
+			if src, err = local.New(s.path(work, p.id, "new", c.Name), &local.Options{FileNames: settings.FileNamesLower, Entry: entryFile(p.store.o.Harnesses)}); err != nil {
 				return nil, err
 			}
 			var hash string
