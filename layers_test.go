@@ -94,6 +94,8 @@ var homes = []struct{ module, pkgs, why string }{
 	{"mvdan.cc/sh/v3", "internal/shell", "what a shell text does is read in one place, and what is not understood matches no rule"},
 	{"github.com/yuin/goldmark", "scan", "a text is an instruction, a quotation, or code by its place in a document"},
 	{"github.com/pelletier/go-toml/v2", "mcp/install", "a client's file is read as the client reads it"},
+	{"oras.land/oras-go/v2", "install", "registries are read and written where skills are installed and published, behind the rules for downloads"},
+	{"github.com/opencontainers", "install", "the types of what a registry stores"},
 	{"golang.org/x/text", "internal/nfkc", "a name is spelled the same way wherever it is compared"},
 	{"golang.org/x/net", "internal/pagetext", "pages of strangers are parsed in one place, which is fuzzed"},
 	{"go.opentelemetry.io", "telemetry", "a run is the same whether anybody watches it or not"},

@@ -108,6 +108,8 @@ SOURCE is one of these:
   a site with an index of skills, such as https://example.com
   a repository: OWNER/REPO on GitHub, or an address with https, ssh, or file.
   Add @REF for a branch, a tag, or a full commit, and #FOLDER for a folder.
+  an artifact in a registry, such as oci://ghcr.io/acme/pdf:1.2. Instead of a tag,
+  use @sha256:DIGEST. Add #FOLDER for a folder.
 
 metier.lock has the commit, or the digest of what was downloaded. If the source
 contains several skills, choose some with --skill, or all with --all.
@@ -121,8 +123,11 @@ is refused, with all its problems.
 
 Repositories are fetched with git, and with the credentials, proxies, and ssh settings
 of your own git configuration. Hooks, filters, submodules, and links of a repository
-have no effect. Addresses of private hosts are allowed.`,
-		Example: "  metier add ./my-skill\n  metier add ~/skills --skill pdf --skill docx\n  metier add ./pdf.zip\n  metier add https://example.com --skill pdf\n  metier add acme/skills@v1.2#skills/pdf\n  metier add git@git.example.com:team/skills.git --all --global",
+have no effect. Addresses of private hosts are allowed.
+
+Registries are used with the credentials in your Docker configuration: sign in with
+'docker login'.`,
+		Example: "  metier add ./my-skill\n  metier add ~/skills --skill pdf --skill docx\n  metier add ./pdf.zip\n  metier add https://example.com --skill pdf\n  metier add acme/skills@v1.2#skills/pdf\n  metier add oci://ghcr.io/acme/pdf:1.2\n  metier add git@git.example.com:team/skills.git --all --global",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			in, err := a.installation(c.Context(), place, true)

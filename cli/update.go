@@ -20,9 +20,10 @@ func (a *app) updateCommand() *cobra.Command {
 	var force, check bool
 	c := &cobra.Command{Use: "update [NAME...]", GroupID: "install", Short: "Update installed skills from their sources",
 		Long: `Update compares installed skills with what their sources contain now: the newest commit
-of their branch or tag, or the current files of their folder. It shows what changes,
+of their branch or tag, the artifact that their tag in a registry names, or the current
+files of their folder. It shows what changes,
 new permissions and programs first, and asks before it changes anything. All skills
-are updated together, or none. Skills of a full commit stay as they are.
+are updated together, or none. Skills of a full commit or a digest stay as they are.
 
 With --check, it changes nothing. Exit 0: the skills are current. 1: at least one has
 an update.`,
@@ -69,9 +70,10 @@ type updateItem struct {
 	Name     string               `json:"name"`
 	Source   install.Source       `json:"from"`
 	Update   bool                 `json:"update"`
-	Pinned   bool                 `json:"pinned"`   // its source is a full commit
+	Pinned   bool                 `json:"pinned"`   // its source is a full commit or a digest
 	Modified bool                 `json:"modified"` // the installed files differ from the lock
 	Commit   string               `json:"commit,omitempty"`
+	Digest   string               `json:"digest,omitempty"` // of the artifact
 	Files    []install.FileChange `json:"files,omitempty"`
 	// SignersWere are the signers in the lock, if the update has none of them.
 	SignersWere []string `json:"signersWere,omitempty"`
@@ -83,6 +85,9 @@ func (a *app) checkUpdates(in *engine.Installation, p *install.Plan) error {
 	old := 0
 	for _, c := range p.Changes {
 		item := updateItem{Name: c.Name, Source: c.Entry.Source, Update: c.Action != install.Keep, Pinned: c.Entry.Pinned(), Modified: c.Modified, Commit: c.Entry.Commit, Files: c.Files, SignersWere: c.SignersWere()}
+		if c.Entry.Kind == install.OCI {
+			item.Digest = c.Entry.Digest
+		}
 		state, files := "current", ""
 		switch {
 		case item.Update:
@@ -135,7 +140,7 @@ func (a *app) showDiffs(p *install.Plan) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Out, "%s%s\n", c.Name, commits(c))
+		fmt.Fprintf(a.Out, "%s%s\n", c.Name, versions(c))
 		if were := c.SignersWere(); len(were) > 0 {
 			fmt.Fprintf(a.Out, "  ! signers: %s → %s\n", tools(were), tools(c.Entry.Signers))
 		}
@@ -156,13 +161,15 @@ func (a *app) showDiffs(p *install.Plan) error {
 	return nil
 }
 
-// commits returns the old and the new commit of a skill from a repository.
-func commits(c install.Change) string {
+// versions returns the old and the new commit of a skill from a repository, or digest of one from a
+// registry.
+func versions(c install.Change) string {
 	const short = 12
-	if c.Was == nil || len(c.Was.Commit) < short || len(c.Entry.Commit) < short {
+	if c.Was == nil || len(c.Was.Revision()) < short || len(c.Entry.Revision()) < short {
 		return ""
 	}
-	return fmt.Sprintf(" %s → %s", c.Was.Commit[:short], c.Entry.Commit[:short])
+	cut := func(e install.Entry) string { return strings.TrimPrefix(e.Revision(), "sha256:")[:short] }
+	return fmt.Sprintf(" %s → %s", cut(*c.Was), cut(c.Entry))
 }
 
 func tools(list []string) string {

@@ -15,13 +15,13 @@ import (
 // FetchOptions configure [Fetch].
 type FetchOptions struct {
 	Dir      string            // an empty folder for what is fetched; no command reads skills from it
-	Env      []string          // environment of git; nil: an empty one
+	Env      []string          // environment of git, and of the search for credentials of registries; nil: an empty one
 	Progress func(line string) // receives lines that are safe to print; nil: they are dropped
 	Commit   string            // of a repository: the full commit to fetch, instead of what Source.Ref names
-	Digest   string            // of an archive or a file: what its bytes must have; "": any
+	Digest   string            // of an archive or a file: what its bytes must have; of an artifact: what to fetch instead of Source.Ref; "": any
 	Paths    []string          // of a repository: only skills in these folders; nil: all
 
-	Wrapped bool     // of an archive: it must have one folder, with the name of the skill
+	Wrapped bool     // of an archive or an artifact: it must have one folder, with the name of the skill
 	Skills  []string // of an index: only these skills; nil: the only one
 	All     bool     // of an index: all skills
 
@@ -49,6 +49,8 @@ func Fetch(ctx context.Context, s Source, o FetchOptions) (*Fetched, error) {
 		return fetchFile(ctx, s, o)
 	case Index:
 		return fetchIndex(ctx, s, o)
+	case OCI:
+		return fetchArtifact(ctx, s, o)
 	}
 	return nil, metier.Fieldf(metier.Unsupported, "Request.Source", "source_unsupported", "use a folder, an archive, a repository, or an index", "this build cannot install from a source of kind %s", s.Kind)
 }
@@ -67,7 +69,7 @@ func (s *Store) fetch(ctx context.Context, src Source, o FetchOptions) (*Fetched
 		return nil, err
 	}
 	remove := func() error { return s.work.RemoveAll(name) }
-	o.Dir, o.Env, o.Progress, o.harnesses = s.path(work, name), s.o.Env, s.o.Progress, s.o.Harnesses
+	o.Dir, o.Env, o.Progress, o.web, o.harnesses = s.path(work, name), s.o.Env, s.o.Progress, s.o.web, s.o.Harnesses
 	f, err := Fetch(ctx, src, o)
 	if err != nil {
 		return nil, errors.Join(err, remove())

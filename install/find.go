@@ -23,7 +23,7 @@ type Fetched struct {
 	Source Source
 	Dir    string   // the folder
 	Commit string   // of a repository
-	Digest string   // of the bytes of an archive or a file
+	Digest string   // of the bytes of an archive or a file, or of the manifest of an artifact
 	Notes  []string // what the source contains beside skills that a user should know; safe to print
 	// digests are those of the artifacts of an index, by the folder of the skill.
 	digests   map[string]string

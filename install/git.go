@@ -12,13 +12,17 @@ import (
 	"strings"
 
 	"metier"
+	"metier/internal/digest"
 )
 
 // fullCommit matches the full ID of a commit.
 var fullCommit = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// Pinned reports whether the source always has the same content: it is a full commit of a repository.
-func (s Source) Pinned() bool { return s.Kind == Git && fullCommit.MatchString(s.Ref) }
+// Pinned reports whether the source always has the same content: it is a full commit of a repository,
+// or a digest in a registry.
+func (s Source) Pinned() bool {
+	return s.Kind == Git && fullCommit.MatchString(s.Ref) || s.Kind == OCI && digest.Valid(s.Ref)
+}
 
 // fetchGit fetches a repository. It never checks files out: it reads the objects of the commit and
 // writes the files of skills itself. So nothing that the repository contains can run or redirect a

@@ -39,7 +39,7 @@ type Lock struct {
 type Entry struct {
 	Source
 	Commit string                `json:"commit,omitempty"` // of a repository
-	Digest string                `json:"digest,omitempty"` // of the bytes of an archive or a file
+	Digest string                `json:"digest,omitempty"` // of the bytes of an archive or a file, or of the manifest of an artifact
 	Tree   string                `json:"tree"`             // over all files
 	Files  map[string]LockedFile `json:"files"`            // by path
 	// Scanner is the version of the rules by which the files were scanned before they were installed.
@@ -53,6 +53,14 @@ type Entry struct {
 	Unmet    []string `json:"unmet,omitempty"`
 	Required bool     `json:"required,omitempty"` // it was installed only because others require it
 	Agents   []string `json:"agents,omitempty"`   // agents whose folders link to the skill
+}
+
+// Revision returns the commit or the digest that identifies what a source contained.
+func (e Entry) Revision() string {
+	if e.Kind == OCI {
+		return e.Digest
+	}
+	return e.Commit
 }
 
 // LockedFile is a file of an installed skill.

@@ -29,17 +29,17 @@ type Provenance struct {
 	OriginURL   string    `json:"originUrl"`        // of the page or the files, if it has an address
 	Plugin      string    `json:"plugin,omitempty"` // that contains the skill
 	Commit      string    `json:"commit,omitempty"`
-	Digest      string    `json:"digest,omitempty"` // of the bytes of an archive or a file
+	Digest      string    `json:"digest,omitempty"` // of the bytes of an archive or a file, or of the manifest of an artifact
 	Tree        string    `json:"tree"`             // over all files
 	Signers     []string  `json:"signers,omitempty"`
 	InstalledAt time.Time `json:"installedAt"`
 }
 
-// String returns the source, with the commit that was installed, and the plugin of the skill.
+// String returns the source, with the commit or the digest that was installed, and the plugin of the skill.
 func (p Provenance) String() string {
 	text := p.Source.String()
-	if p.Commit != "" {
-		text += " at " + p.Commit
+	if at := (Entry{Source: p.Source, Commit: p.Commit, Digest: p.Digest}).Revision(); at != "" {
+		text += " at " + at
 	}
 	if p.Plugin != "" {
 		text += ", plugin " + p.Plugin

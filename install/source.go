@@ -29,7 +29,7 @@ const (
 type Source struct {
 	Kind     Kind   `json:"kind"`
 	Location string `json:"source"`         // a path, or an address
-	Ref      string `json:"ref,omitempty"`  // of a repository: the branch, tag, or commit to use; "": its default branch
+	Ref      string `json:"ref,omitempty"`  // of a repository: the branch, tag, or commit to use; "": its default branch. Of an artifact: its tag or digest
 	Path     string `json:"path,omitempty"` // folder in it, with slashes; "": the top
 	// Query is the query of the address if it may be a secret. It is neither stored nor shown.
 	Query   string `json:"-"`
@@ -39,7 +39,10 @@ type Source struct {
 // String returns the source as [Parse] accepts it.
 func (s Source) String() string {
 	text := s.Location
-	if s.Ref != "" {
+	switch {
+	case s.Kind == OCI && !s.Pinned():
+		text += ":" + s.Ref
+	case s.Ref != "":
 		text += "@" + s.Ref
 	}
 	if s.Path != "" {
@@ -60,7 +63,7 @@ func isArchive(name string) bool {
 }
 
 // forms is what Parse accepts, for messages.
-const forms = "use a path such as ./my-skill or my-skill.zip, OWNER/REPO[/FOLDER][@REF] for GitHub, or an address (https, ssh, or git)"
+const forms = "use a path such as ./my-skill or my-skill.zip, OWNER/REPO[/FOLDER][@REF] for GitHub, or an address (https, ssh, git, or oci)"
 
 var (
 	github  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+(/[^@#]*)?(@[^#]+)?(#.*)?$`)
@@ -182,7 +185,7 @@ func parseAddress(text string) (Source, error) {
 	text = scheme + "://" + strings.TrimPrefix(text, u.Scheme+"://")
 	switch {
 	case scheme == "oci":
-		return Source{Kind: OCI, Location: text}, nil
+		return parseArtifact(text)
 	case isGit && !plainQuery(u):
 		return Source{}, secretSource()
 	case isGit:

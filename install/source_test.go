@@ -47,7 +47,11 @@ func TestParse(t *testing.T) {
 		"https://skills.example.com/?key=k#pdf":                 {Kind: install.Index, Location: "https://skills.example.com/", Path: "pdf", Query: "key=k", Partial: true},
 		"https://github.com/acme/skills?tab=readme":             {Kind: install.Git, Location: "https://github.com/acme/skills"},
 		"https://skills.example.com/pdf/SKILL.md":               {Kind: install.File, Location: "https://skills.example.com/pdf/SKILL.md"},
-		"oci://registry.example.com/skills/pdf:1.0":             {Kind: install.OCI, Location: "oci://registry.example.com/skills/pdf:1.0"},
+		"oci://registry.example.com/skills/pdf":                 {Kind: install.OCI, Location: "oci://registry.example.com/skills/pdf", Ref: "latest"},
+		"oci://registry.example.com/skills/pdf:1.0":             {Kind: install.OCI, Location: "oci://registry.example.com/skills/pdf", Ref: "1.0"},
+		"oci://localhost:5000/pdf:1.0#a/b/":                     {Kind: install.OCI, Location: "oci://localhost:5000/pdf", Ref: "1.0", Path: "a/b"},
+		"oci://[::1]:5000/pdf:1.0":                              {Kind: install.OCI, Location: "oci://[::1]:5000/pdf", Ref: "1.0"},
+		"oci://registry.example.com/pdf@" + someDigest:          {Kind: install.OCI, Location: "oci://registry.example.com/pdf", Ref: someDigest},
 	} {
 		got, err := install.Parse(text, "/work", "/home")
 		if err != nil {
@@ -59,23 +63,38 @@ func TestParse(t *testing.T) {
 	}
 }
 
+const someDigest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 func TestParse_Refuses(t *testing.T) {
 	t.Parallel()
 	for text, code := range map[string]string{
-		"":                                      "source_invalid",
-		"-u":                                    "source_invalid",
-		"--upload-pack=x":                       "source_invalid",
-		"ext::sh -c x":                          "source_invalid",
-		"ftp://example.com/x.zip":               "source_invalid",
-		"a/b\nc":                                "source_invalid",
-		"acme/skills@-x":                        "source_invalid",
-		"acme/skills@a..b":                      "source_invalid",
-		"acme/skills#../x":                      "source_invalid",
-		"https://github.com/acme":               "source_invalid",
-		"https://u:p@git.example.com/x.git":     "source_password",
-		"https://git.example.com/x.git?token=t": "source_password",
-		"ssh://git.example.com/x?token=t":       "source_password",
-		"https://ghp_0123456789@github.com/a/b": "source_password",
+		"":                                           "source_invalid",
+		"-u":                                         "source_invalid",
+		"--upload-pack=x":                            "source_invalid",
+		"ext::sh -c x":                               "source_invalid",
+		"ftp://example.com/x.zip":                    "source_invalid",
+		"a/b\nc":                                     "source_invalid",
+		"acme/skills@-x":                             "source_invalid",
+		"acme/skills@a..b":                           "source_invalid",
+		"acme/skills#../x":                           "source_invalid",
+		"https://github.com/acme":                    "source_invalid",
+		"https://u:p@git.example.com/x.git":          "source_password",
+		"https://ghp_0123456789@github.com/a/b":      "source_password",
+		"oci://u:p@registry.example.com/pdf":         "source_password",
+		"oci://u@registry.example.com/pdf":           "source_password",
+		"oci://registry.example.com":                 "source_invalid",
+		"oci://registry.example.com/":                "source_invalid",
+		"oci://registry.example.com/PDF":             "source_invalid",
+		"oci://registry.example.com/a/../b":          "source_invalid",
+		"oci://registry.example.com/pdf?x=y":         "source_invalid",
+		"oci://registry.example.com/pdf:":            "source_invalid",
+		"oci://registry.example.com/pdf:a b":         "source_invalid",
+		"oci://registry.example.com/pdf#../x":        "source_invalid",
+		"oci://registry.example.com/pdf@sha256:0123": "source_invalid",
+		"oci://registry.example.com/pdf@sha512:" + strings.Repeat("0", 128): "source_invalid",
+		"oci://registry.example.com/pdf:1@" + someDigest:                    "source_invalid",
+		"https://git.example.com/x.git?token=t":                             "source_password",
+		"ssh://git.example.com/x?token=t":                                   "source_password",
 	} {
 		_, err := install.Parse(text, "/work", "/home")
 		if diff := cmp.Diff(code, metier.CodeOf(err)); diff != "" {
@@ -100,7 +119,7 @@ func TestParse_ShowsNoSecret(t *testing.T) {
 
 func TestSource_ParsesItsOwnText(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"./pdf", "acme/skills/a/b@v1", "git@git.example.com:team/skills.git@v1#pdf", "https://skills.example.com", "oci://registry.example.com/pdf:1"} {
+	for _, text := range []string{"./pdf", "acme/skills/a/b@v1", "git@git.example.com:team/skills.git@v1#pdf", "https://skills.example.com", "oci://registry.example.com/pdf:1#a", "oci://registry.example.com/pdf@" + someDigest} {
 		want, err := install.Parse(text, "/work", "/home")
 		if err != nil {
 			t.Fatal(err)

@@ -48,9 +48,11 @@ type Options struct {
 	RequireSigner bool
 	Now           func() time.Time // nil: time.Now
 	ID            func() string    // names a change; nil: random
-	Env           []string         // environment of git; nil: an empty one
+	Env           []string         // environment of git, and of the search for credentials of registries; nil: an empty one
 	// Progress receives what git reports while it fetches, as lines that are safe to print; nil: it is dropped.
 	Progress func(line string)
+
+	web webOptions
 }
 
 // Store is a skills folder and its lock. Only one process has a store open.

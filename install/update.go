@@ -105,7 +105,7 @@ func (p *Plan) update(ctx context.Context, src Source, names []string, force boo
 	}
 	var stale []string
 	for _, n := range names {
-		if e := p.store.lock.Skills[n]; now != "" && e.Commit == now {
+		if e := p.store.lock.Skills[n]; now != "" && e.Revision() == now {
 			p.keep(n, e)
 		} else {
 			stale = append(stale, n)
@@ -114,7 +114,11 @@ func (p *Plan) update(ctx context.Context, src Source, names []string, force boo
 	if len(stale) == 0 {
 		return nil
 	}
-	return p.from(ctx, src, FetchOptions{Commit: now}, stale, set, false, func(f *Found, skills []metier.Skill) error {
+	o := FetchOptions{Commit: now}
+	if src.Kind == OCI {
+		o = FetchOptions{Digest: now}
+	}
+	return p.from(ctx, src, o, stale, set, false, func(f *Found, skills []metier.Skill) error {
 		n := p.store.needsOf(f, skills, false)
 		if err := n.err(); err != nil {
 			return updating(err)
@@ -149,9 +153,13 @@ func updating(err error) error {
 	return &c
 }
 
-// newest returns the commit that a source names now, or "" if it is not a repository.
-func (s *Store) newest(ctx context.Context, src Source) (commit string, err error) {
-	if src.Kind != Git {
+// newest returns the commit or the digest that a source names now, or "" if it has neither.
+func (s *Store) newest(ctx context.Context, src Source) (version string, err error) {
+	switch src.Kind {
+	case OCI:
+		return newestArtifact(ctx, src, FetchOptions{Env: s.o.Env, web: s.o.web})
+	case Git:
+	default:
 		return "", nil
 	}
 	name := "fetch-" + s.o.ID()
