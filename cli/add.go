@@ -108,8 +108,8 @@ SOURCE is one of these:
   a site with an index of skills, such as https://example.com
   a repository: OWNER/REPO on GitHub, or an address with https, ssh, or file.
   Add @REF for a branch, a tag, or a full commit, and #FOLDER for a folder.
-  an artifact in a registry, such as oci://ghcr.io/acme/pdf:1.2. Instead of a tag,
-  use @sha256:DIGEST. Add #FOLDER for a folder.
+  an artifact in a registry, such as oci://ghcr.io/acme/pdf:1.2.
+  Replace :TAG by @sha256:DIGEST for a digest, and add #FOLDER for a folder.
 
 metier.lock has the commit, or the digest of what was downloaded. If the source
 contains several skills, choose some with --skill, or all with --all.
@@ -322,13 +322,18 @@ func (a *app) showNotes(p *install.Plan) {
 
 // agreed asks whether to make a change, unless there is nothing to ask.
 func (a *app) agreed(ctx context.Context, doc changeDocument, yes bool) (bool, error) {
-	if yes || !doc.Changed {
+	return a.consents(ctx, fmt.Sprintf("Change %s?", oneLine(doc.Folder)), yes || !doc.Changed)
+}
+
+// consents asks a question that the user can answer in advance.
+func (a *app) consents(ctx context.Context, question string, yes bool) (bool, error) {
+	if yes {
 		return true, nil
 	}
 	if !a.asks() {
 		return false, &problem{exit: exitUsage, code: "confirmation_needed", err: errors.New("cannot ask for confirmation without a terminal"), hint: "confirm the change with --yes"}
 	}
-	yes, err := a.confirms(ctx, fmt.Sprintf("Change %s?", oneLine(doc.Folder)))
+	yes, err := a.confirms(ctx, question)
 	if errors.Is(err, io.EOF) {
 		err = nil // no answer is no
 	}

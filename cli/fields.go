@@ -46,6 +46,7 @@ var flagOf = map[string]string{
 	"Request.SkipRequirements":       "--skip-requirements",
 	"Request.Source":                 "SOURCE",
 	"Request.Subagents":              "--allow-subagent-profile",
+	"Request.Target":                 "TARGET",
 	"Request.Tools":                  "--allow-tool",
 	"Request.Workspace":              "--workspace",
 	"ResumeOptions.Browser.Endpoint": "--browser-endpoint",

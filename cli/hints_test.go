@@ -178,7 +178,7 @@ func TestTexts_NameFieldsThatHaveFlags(t *testing.T) {
 	t.Parallel()
 	root := newApp(nil, IO{}).root()
 	var commands []*cobra.Command
-	for _, path := range []string{"run", "runs answer", "runs export", "mcp", "add", "sign"} {
+	for _, path := range []string{"run", "runs answer", "runs export", "mcp", "add", "sign", "publish"} {
 		c, _, err := root.Find(strings.Fields(path))
 		if err != nil {
 			t.Fatal(err)

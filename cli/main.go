@@ -211,7 +211,7 @@ func (a *app) root() *cobra.Command {
 		&cobra.Group{ID: "proof", Title: "Inspect and verify:"}, &cobra.Group{ID: "setup", Title: "Set up:"})
 	c.AddCommand(a.runCommand(), a.execCommand(), a.mcpCommand(), a.sandboxCommand(), a.runsCommand(), a.auditCommand(), a.profileCommand(), a.subagentsCommand(), a.doctorCommand(), a.versionCommand())
 	c.AddCommand(a.listCommand(), a.showCommand(), a.explainCommand(), a.searchCommand(), a.enableCommand(), a.disableCommand(), a.trustCommand())
-	c.AddCommand(a.addCommand(), a.installCommand(), a.updateCommand(), a.removeCommand(), a.verifyCommand(), a.adoptCommand(), a.syncCommand(), a.packCommand(), a.signCommand(), a.serveIndexCommand())
+	c.AddCommand(a.addCommand(), a.installCommand(), a.updateCommand(), a.removeCommand(), a.verifyCommand(), a.adoptCommand(), a.syncCommand(), a.packCommand(), a.signCommand(), a.publishCommand(), a.serveIndexCommand())
 	c.AddCommand(a.initCommand(), a.validateCommand(), a.scanCommand(), a.fixCommand(), a.readPropertiesCommand(), a.toPromptCommand(), a.harnessCommand())
 	c.SetHelpCommandGroupID("setup")
 	c.SetCompletionCommandGroupID("setup")

@@ -75,6 +75,9 @@ func (a *app) serveIndex(ctx context.Context, f siteFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := sh.Publishable(); err != nil {
+		return err
+	}
 	skills := slices.DeleteFunc(sh.Snapshot.All(), func(sk metier.Skill) bool { return sk.State != metier.Loaded || a.denies(sk) })
 	dir, remove, err := a.siteFolder(f.out)
 	if err != nil {

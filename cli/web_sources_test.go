@@ -3,6 +3,8 @@ package cli_test
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/base64"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -11,10 +13,12 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"metier/install/registrytest"
 )
 
 // sourceCommands are the script commands for tests that install from archives and web servers.
-var sourceCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){"pack": pack, "hosts": hosts}
+var sourceCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){"pack": pack, "hosts": hosts, "registry": startRegistry, "docker": docker}
 
 // pack writes the files of a folder into an archive: pack FILE.zip DIR.
 func pack(ts *testscript.TestScript, neg bool, args []string) {
@@ -63,4 +67,38 @@ func hosts(ts *testscript.TestScript, neg bool, args []string) {
 	}))
 	ts.Defer(s.Close)
 	ts.Setenv("SITE", s.URL)
+}
+
+// startRegistry starts a registry on this machine, and sets $REGISTRY to its host and port. With an argument,
+// it asks for this user name and password: registry [USER:PASSWORD].
+func startRegistry(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 1 {
+		ts.Fatalf("usage: registry [USER:PASSWORD]")
+	}
+	g := &registrytest.Registry{}
+	if len(args) == 1 {
+		g.Before = func(w http.ResponseWriter, r *http.Request) bool {
+			user, password, _ := r.BasicAuth()
+			if user+":"+password == args[0] {
+				return false
+			}
+			w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return true
+		}
+	}
+	s := httptest.NewServer(g)
+	ts.Defer(s.Close)
+	ts.Setenv("REGISTRY", strings.TrimPrefix(s.URL, "http://"))
+}
+
+// docker signs in, as docker login does without a credential helper: docker HOST USER:PASSWORD.
+func docker(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: docker HOST USER:PASSWORD")
+	}
+	dir := ts.Getenv("DOCKER_CONFIG")
+	ts.Check(os.MkdirAll(dir, 0o700))
+	text := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, args[0], base64.StdEncoding.EncodeToString([]byte(args[1])))
+	ts.Check(os.WriteFile(filepath.Join(dir, "config.json"), []byte(text), 0o600))
 }

@@ -25,6 +25,7 @@ type Discovery struct {
 	Scans     *skillroots.Scans
 
 	e      *Engine
+	setBy  settings.Origins
 	policy *LaunchPolicy
 	host   *host.Host // of the request's servers, or nil
 }
@@ -36,7 +37,7 @@ func (e *Engine) Discover(ctx context.Context, q Request) (_ *Discovery, err err
 	if err != nil {
 		return nil, err
 	}
-	d := &Discovery{Workspace: p.launch.Workspace, Settings: p.settings, Roots: p.launch.Roots, Denied: p.launch.Denied, e: e}
+	d := &Discovery{Workspace: p.launch.Workspace, Settings: p.settings, Roots: p.launch.Roots, Denied: p.launch.Denied, e: e, setBy: p.setBy}
 	d.Settings.Tools.Default = harnessTools(d.Settings.Tools.Default, d.Roots)
 	if d.Tools, err = grantedTools(nil, nil, p.op, d.Settings, agent.ModeChat); err != nil {
 		return nil, err

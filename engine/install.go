@@ -41,9 +41,9 @@ type Installation struct {
 	LockFile string
 	Settings settings.Settings
 	Global   bool // it is the user's, not a project's
-	profile  string
 	trust    signature.Trust
 	e        *Engine
+	setBy    settings.Origins
 	other    string // the lock of the package skills
 }
 
@@ -65,10 +65,7 @@ func (e *Engine) installation(ctx context.Context, q Request, global, create, ha
 		return nil, err
 	}
 	base := p.launch.Workspace
-	in := &Installation{Settings: p.settings, Global: global, e: e}
-	if in.profile = q.Profile; in.profile == "" {
-		in.profile, _ = p.op.DefaultProfile(e.Env)
-	}
+	in := &Installation{Settings: p.settings, Global: global, e: e, setBy: p.setBy}
 	if in.trust, err = e.trust(q.Policies, p.op); err != nil {
 		return nil, err
 	}
@@ -227,14 +224,17 @@ func (in *Installation) allowed(s install.Source) error {
 	if in.Settings.Install.Allowed.Has(from) {
 		return in.listed(s)
 	}
-	who := "the settings do"
-	if l, err := settings.Profile(in.profile); err == nil {
-		if own, _, err := settings.Resolve(l); err == nil && !own.Install.Allowed.Has(from) {
-			who = "the profile " + in.profile + " does"
-		}
-	}
 	return metier.Fieldf(metier.Denied, "Request.Layers", "install_not_allowed", "use a profile or a setting install that includes "+string(from),
-		"%s not allow installation from %s", who, s)
+		"%s does not allow installation from %s", setter(in.setBy, "install"), s)
+}
+
+// setter returns what set a setting, for messages: a profile, or another layer.
+func setter(by settings.Origins, setting string) string {
+	layer := by[setting].Layer
+	if profile, ok := strings.CutPrefix(layer, "profile:"); ok {
+		return "the profile " + profile
+	}
+	return "the setting " + setting + " of " + termtext.Line(layer)
 }
 
 // origins gives skills that were installed from other machines the tier third_party, in whatever

@@ -135,7 +135,7 @@ func (e *Engine) resolve(ctx context.Context, q Request) (*Plan, error) {
 	if l.Roots, err = e.Finder().Find(q.Roots, q.Harnesses, op.Skills, set, ws, l.Mounts); err != nil {
 		return nil, err
 	}
-	return &Plan{launch: l, op: op, settings: set, origins: settings.Snapshot(set, origins), surface: q.Surface, custom: q.Custom}, nil
+	return &Plan{launch: l, op: op, settings: set, origins: settings.Snapshot(set, origins), setBy: origins, surface: q.Surface, custom: q.Custom}, nil
 }
 
 func (e *Engine) planArtifacts(p *Plan, q Request) (err error) {

@@ -89,6 +89,7 @@ type Plan struct {
 	op       config.Operator
 	settings settings.Settings
 	origins  json.RawMessage
+	setBy    settings.Origins
 	model    provider.Model
 	surface  string
 	custom   Custom

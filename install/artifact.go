@@ -103,7 +103,7 @@ func fetchArtifact(ctx context.Context, s Source, o FetchOptions) (_ *Fetched, e
 	if err != nil {
 		return nil, err
 	}
-	f := &Fetched{Source: s, Digest: top.digest}
+	f := &Fetched{Source: s, Digest: top.digest, harnesses: o.harnesses}
 	layer, err := r.layerOf(ctx, f, top)
 	if err != nil {
 		return nil, err
@@ -132,13 +132,13 @@ func fetchArtifact(ctx context.Context, s Source, o FetchOptions) (_ *Fetched, e
 // top, or in any folder.
 func (c *content) placeArtifact(f *Fetched, entries []string, o FetchOptions) error {
 	f.Dir = filepath.Join(o.Dir, "work", "files")
-	if o.Wrapped {
-		wrapper, err := layoutOf(f.Source, entries, true)
+	if o.Wrapped && !o.harnesses {
+		wrapper, err := layoutOf(f, entries, true)
 		if err != nil {
 			return err
 		}
 		f.wrapper = wrapper
-	} else if slices.ContainsFunc(entries, isSkillFile) {
+	} else if slices.ContainsFunc(entries, f.isEntry) {
 		f.Dir = filepath.Join(o.Dir, "files")
 		if err := c.place("work/files"); err != nil {
 			return err

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,21 +43,56 @@ func bomb(t *testing.T) []byte {
 // isBlob reports whether a request is for a blob.
 func isBlob(r *http.Request) bool { return strings.Contains(r.URL.Path, "/blobs/") }
 
-func TestArtifact_RefusesHostileRegistries(t *testing.T) {
-	t.Parallel()
-	plain := map[string]string{"pdf/SKILL.md": skillText("pdf", "Read.")}
-	text := func(w http.ResponseWriter, mediaType, body string) bool {
+// hostile is a registry that must not be installed from, and the code of the error.
+type hostile struct {
+	set  func(*artifacts)
+	code string
+}
+
+const (
+	imageType = "application/vnd.oci.image.manifest.v1+json"
+	indexType = "application/vnd.oci.image.index.v1+json"
+)
+
+// refuses checks that nothing is installed from each registry.
+func refuses(t *testing.T, all map[string]hostile) {
+	t.Helper()
+	for name, tt := range all {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newArtifacts(t)
+			a.net.addresses["inside.example.com"] = "10.0.0.1"
+			tt.set(a)
+			_, err := a.add("oci://example.com/pdf:1")
+			if diff := cmp.Diff(tt.code, metier.CodeOf(err)); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+			if _, err := os.Stat(filepath.Join(a.dir, "skills", "pdf")); err == nil {
+				t.Error("it was installed")
+			}
+		})
+	}
+}
+
+// answers sets what the registry answers to every request.
+func answers(answer func(w http.ResponseWriter, r *http.Request)) func(*artifacts) {
+	return func(a *artifacts) {
+		a.Before = func(w http.ResponseWriter, r *http.Request) bool { answer(w, r); return true }
+	}
+}
+
+// says sets the manifest that the registry sends.
+func says(mediaType, body string) func(*artifacts) {
+	return answers(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", mediaType)
 		fmt.Fprint(w, body)
-		return true
-	}
-	const image = "application/vnd.oci.image.manifest.v1+json"
-	const index = "application/vnd.oci.image.index.v1+json"
-	answer := func(mediaType, body string) func(*artifacts) {
-		return func(a *artifacts) {
-			a.Before = func(w http.ResponseWriter, r *http.Request) bool { return !isBlob(r) && text(w, mediaType, body) }
-		}
-	}
+	})
+}
+
+func TestArtifact_RefusesBlobs(t *testing.T) {
+	t.Parallel()
+	plain := map[string]string{"pdf/SKILL.md": skillText("pdf", "Read.")}
+	size := len(tarGz(t, plain))
 	blob := func(answer func(w http.ResponseWriter, r *http.Request)) func(*artifacts) {
 		return func(a *artifacts) {
 			a.skill("pdf", contentType, plain, "1")
@@ -71,18 +104,11 @@ func TestArtifact_RefusesHostileRegistries(t *testing.T) {
 			}
 		}
 	}
-	layer := func(d registrytest.Descriptor) func(*artifacts) {
-		return func(a *artifacts) { a.Image("pdf", []registrytest.Descriptor{d}, "1") }
-	}
-	size := len(tarGz(t, plain))
-	for name, tt := range map[string]struct {
-		set  func(*artifacts)
-		code string
-	}{
-		"no artifact":           {func(*artifacts) {}, "artifact_missing"},
+	refuses(t, map[string]hostile{
+		"chunks without an end": {blob(endless), "digest_mismatch"},
+		"no artifact":           {func(*artifacts) {}, "reference_missing"},
 		"blob of other bytes":   {blob(func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, size)) }), "digest_mismatch"},
 		"longer blob":           {blob(func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, size+1)) }), "registry_failed"},
-		"chunks without an end": {blob(endless), "digest_mismatch"},
 		"truncated blob": {blob(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", fmt.Sprint(size))
 			w.Write(make([]byte, 5))
@@ -91,7 +117,7 @@ func TestArtifact_RefusesHostileRegistries(t *testing.T) {
 			http.NewResponseController(w).Flush()
 			w.Write(make([]byte, 5))
 		}), "download_cut"},
-		"missing blob": {blob(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }), "artifact_missing"},
+		"missing blob": {blob(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }), "reference_missing"},
 		"blob at this machine": {blob(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://127.0.0.1/x", http.StatusTemporaryRedirect)
 		}), "address_not_public"},
@@ -104,6 +130,16 @@ func TestArtifact_RefusesHostileRegistries(t *testing.T) {
 		"redirects without end": {blob(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, r.URL.Path, http.StatusTemporaryRedirect)
 		}), "redirects_too_many"},
+	})
+}
+
+func TestArtifact_RefusesLayers(t *testing.T) {
+	t.Parallel()
+	plain := map[string]string{"pdf/SKILL.md": skillText("pdf", "Read.")}
+	layer := func(d registrytest.Descriptor) func(*artifacts) {
+		return func(a *artifacts) { a.Image("pdf", []registrytest.Descriptor{d}, "1") }
+	}
+	refuses(t, map[string]hostile{
 		"bomb":                {func(a *artifacts) { a.Image("pdf", []registrytest.Descriptor{a.Blob(contentType, bomb(t))}, "1") }, "archive_too_large"},
 		"link in the archive": {func(a *artifacts) { a.Image("pdf", []registrytest.Descriptor{a.Blob(contentType, linked(t))}, "1") }, "archive_kind_invalid"},
 		"not an archive": {func(a *artifacts) {
@@ -120,76 +156,51 @@ func TestArtifact_RefusesHostileRegistries(t *testing.T) {
 		"layer without a size": {layer(registrytest.Descriptor{MediaType: contentType, Digest: digest.Bytes(nil)}), "artifact_invalid"},
 		"layer with sha512":    {layer(registrytest.Descriptor{MediaType: contentType, Digest: "sha512:" + strings.Repeat("0", 128), Size: 1}), "artifact_invalid"},
 		"path as a digest":     {layer(registrytest.Descriptor{MediaType: contentType, Digest: "../../../x", Size: 1}), "artifact_invalid"},
-		"unknown manifest":     {answer("application/vnd.example+json", `{"schemaVersion":2}`), "artifact_unsupported"},
-		"old manifest":         {answer(image, `{"schemaVersion":1}`), "artifact_invalid"},
-		"manifest and index":   {answer(image, `{"schemaVersion":2,"layers":[{}],"manifests":[{}]}`), "artifact_invalid"},
-		"another type inside":  {answer(image, `{"schemaVersion":2,"mediaType":"`+index+`"}`), "artifact_invalid"},
-		"page":                 {answer("text/html", "<html>"), "artifact_invalid"},
-		"no media type": {func(a *artifacts) {
-			a.Before = func(w http.ResponseWriter, _ *http.Request) bool {
-				w.Header()["Content-Type"] = nil
-				fmt.Fprint(w, "{}")
-				return true
-			}
-		}, "registry_failed"},
-		"empty index":          {answer(index, `{"schemaVersion":2}`), "artifact_unsupported"},
-		"index of too many":    {answer(index, `{"schemaVersion":2,"manifests":[{}`+strings.Repeat(",{}", maxPlatforms)+`]}`), "artifact_unsupported"},
-		"index with no digest": {answer(index, `{"schemaVersion":2,"manifests":[{"digest":"x","size":2}]}`), "artifact_invalid"},
-		"manifest without end": {func(a *artifacts) {
-			a.Before = func(w http.ResponseWriter, r *http.Request) bool {
-				w.Header().Set("Content-Type", image)
-				w.Header().Set("Content-Length", "9000000000")
-				endless(w, r)
-				return true
-			}
-		}, "download_too_large"},
-		"lie about the digest": {func(a *artifacts) {
-			a.Before = func(w http.ResponseWriter, _ *http.Request) bool {
-				w.Header().Set("Docker-Content-Digest", digest.Bytes(nil))
-				return text(w, image, "{}")
-			}
-		}, "digest_mismatch"},
-		"wrong digest header": {func(a *artifacts) {
-			a.Before = func(w http.ResponseWriter, _ *http.Request) bool {
-				w.Header().Set("Docker-Content-Digest", "x")
-				return text(w, image, "{}")
-			}
-		}, "registry_failed"},
-		"too many requests": {func(a *artifacts) {
-			a.Before = func(w http.ResponseWriter, _ *http.Request) bool {
-				w.WriteHeader(http.StatusTooManyRequests)
-				return true
-			}
-		}, "registry_failed"},
-		"always signed out": {func(a *artifacts) {
-			a.Before = func(w http.ResponseWriter, _ *http.Request) bool {
-				w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
-				w.WriteHeader(http.StatusUnauthorized)
-				return true
-			}
-		}, "registry_denied"},
-		"unknown authentication": {func(a *artifacts) {
-			a.Before = func(w http.ResponseWriter, _ *http.Request) bool {
-				w.Header().Set("WWW-Authenticate", `Negotiate`)
-				w.WriteHeader(http.StatusUnauthorized)
-				return true
-			}
-		}, "registry_denied"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := newArtifacts(t)
-			a.net.addresses["inside.example.com"] = "10.0.0.1"
-			tt.set(a)
-			_, err := a.add("oci://example.com/pdf:1")
-			if diff := cmp.Diff(tt.code, metier.CodeOf(err)); diff != "" {
-				t.Errorf("%v (-want +got):\n%s", err, diff)
-			}
-			if _, err := os.Stat(filepath.Join(a.dir, "skills", "pdf")); err == nil {
-				t.Error("it was installed")
-			}
-		})
-	}
+	})
+}
+
+func TestArtifact_RefusesManifests(t *testing.T) {
+	t.Parallel()
+	refuses(t, map[string]hostile{
+		"unknown manifest":    {says("application/vnd.example+json", `{"schemaVersion":2}`), "artifact_unsupported"},
+		"old manifest":        {says(imageType, `{"schemaVersion":1}`), "artifact_invalid"},
+		"manifest and index":  {says(imageType, `{"schemaVersion":2,"layers":[{}],"manifests":[{}]}`), "artifact_invalid"},
+		"another type inside": {says(imageType, `{"schemaVersion":2,"mediaType":"`+indexType+`"}`), "artifact_invalid"},
+		"page":                {says("text/html", "<html>"), "artifact_invalid"},
+		"no media type": {answers(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = nil
+			fmt.Fprint(w, "{}")
+		}), "registry_failed"},
+		"empty index":          {says(indexType, `{"schemaVersion":2}`), "artifact_unsupported"},
+		"index of too many":    {says(indexType, `{"schemaVersion":2,"manifests":[{}`+strings.Repeat(",{}", maxPlatforms)+`]}`), "artifact_unsupported"},
+		"index with no digest": {says(indexType, `{"schemaVersion":2,"manifests":[{"digest":"x","size":2}]}`), "artifact_invalid"},
+		"manifest without end": {answers(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", imageType)
+			w.Header().Set("Content-Length", "9000000000")
+			endless(w, r)
+		}), "download_too_large"},
+		"lie about the digest": {answers(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Docker-Content-Digest", digest.Bytes(nil))
+			w.Header().Set("Content-Type", imageType)
+			fmt.Fprint(w, "{}")
+		}), "digest_mismatch"},
+		"wrong digest header": {answers(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Docker-Content-Digest", "x")
+			w.Header().Set("Content-Type", imageType)
+			fmt.Fprint(w, "{}")
+		}), "registry_failed"},
+		"too many requests": {answers(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusTooManyRequests)
+		}), "registry_failed"},
+		"always signed out": {answers(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		}), "registry_denied"},
+		"unknown authentication": {answers(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("WWW-Authenticate", `Negotiate`)
+			w.WriteHeader(http.StatusUnauthorized)
+		}), "registry_denied"},
+	})
 }
 
 // endless sends bytes until the client ends the connection.
@@ -273,167 +284,5 @@ func TestArtifact_EndsWithItsContext(t *testing.T) {
 		if !errors.Is(err, why) {
 			t.Errorf("%s: %v", part, err)
 		}
-	}
-}
-
-// signIn writes a configuration of Docker, and lets the store use it.
-func (a *artifacts) signIn(config string) {
-	a.t.Helper()
-	dir := a.t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o600); err != nil {
-		a.t.Fatal(err)
-	}
-	a.env = []string{"DOCKER_CONFIG=" + dir}
-}
-
-const password = "sesame-1b6f"
-
-func auths(host string) string {
-	return fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("user:"+password)))
-}
-
-func TestArtifact_SignsInWithTheCredentialsOfDocker(t *testing.T) {
-	t.Parallel()
-	for name, challenge := range map[string]string{"password": `Basic realm="x"`, "token": `Bearer realm="https://token.example.com/token",service="s",scope="repository:pdf:pull"`} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := newArtifacts(t)
-			a.signIn(auths("example.com"))
-			a.skill("pdf", contentType, map[string]string{"pdf/SKILL.md": skillText("pdf", "Private.")}, "1")
-			a.Before = func(w http.ResponseWriter, r *http.Request) bool {
-				user, pass, basic := r.BasicAuth()
-				right := basic && user == "user" && pass == password
-				switch {
-				case r.URL.Path == "/token" && right:
-					fmt.Fprint(w, `{"token":"granted"}`)
-				case r.URL.Path == "/token":
-					w.WriteHeader(http.StatusUnauthorized)
-				case name == "password" && right, name == "token" && r.Header.Get("Authorization") == "Bearer granted":
-					return false
-				default:
-					w.Header().Set("WWW-Authenticate", challenge)
-					w.WriteHeader(http.StatusUnauthorized)
-				}
-				return true
-			}
-			lock, err := a.add("oci://example.com/pdf:1")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if bytes.Contains(lock.Bytes(), []byte(password)) {
-				t.Error("the password is in the lock")
-			}
-			if diff := cmp.Diff(skillText("pdf", "Private."), a.installed("pdf/SKILL.md")); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestArtifact_GivesCredentialsToNoOtherHost(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct{ challenge, code string }{
-		"token server on this machine":     {`Bearer realm="https://127.0.0.1/token",service="s"`, "registry_failed"},
-		"token server in a private net":    {`Bearer realm="https://inside.example.com/token",service="s"`, "address_not_public"},
-		"token server without TLS":         {`Bearer realm="http://token.example.com/token",service="s"`, "registry_failed"},
-		"token server with a file":         {`Bearer realm="file:///etc/passwd",service="s"`, "registry_failed"},
-		"token server with a user":         {`Bearer realm="https://u:p@token.example.com/token",service="s"`, "source_password"},
-		"token server leads to this one":   {`Bearer realm="https://token.example.com/leads",service="s"`, "download_failed"},
-		"blob of another host is read":     {"", "none"},
-		"blob of another host is refused":  {"refuses", "registry_denied"},
-		"token server refuses the request": {`Bearer realm="https://token.example.com/refuses",service="s"`, "registry_denied"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := newArtifacts(t)
-			a.signIn(auths("example.com"))
-			a.net.addresses["inside.example.com"] = "10.0.0.1"
-			d := a.Blob(contentType, tarGz(t, map[string]string{"pdf/SKILL.md": skillText("pdf", "")}))
-			a.Image("pdf", []registrytest.Descriptor{d}, "1")
-			var leaked atomic.Int64
-			a.Before = func(w http.ResponseWriter, r *http.Request) bool {
-				signed := r.Header.Get("Authorization") != ""
-				cdn := strings.HasPrefix(r.Host, "cdn.")
-				switch {
-				case r.URL.Path == "/leads":
-					http.Redirect(w, r, "https://127.0.0.1/token", http.StatusFound)
-				case r.URL.Path == "/refuses":
-					w.WriteHeader(http.StatusUnauthorized)
-					fmt.Fprintf(w, `{"errors":[{"code":"UNAUTHORIZED","message":%q}]}`, r.Header.Get("Authorization"))
-				case cdn && signed, r.URL.Path == "/token":
-					leaked.Add(1)
-				case cdn && tt.challenge == "refuses":
-					w.Header().Set("WWW-Authenticate", `Basic realm="cdn"`)
-					w.WriteHeader(http.StatusUnauthorized)
-				case cdn:
-					return false
-				case !signed:
-					w.Header().Set("WWW-Authenticate", map[bool]string{true: `Basic realm="x"`, false: tt.challenge}[!strings.HasPrefix(tt.challenge, "Bearer")])
-					w.WriteHeader(http.StatusUnauthorized)
-				case isBlob(r):
-					http.Redirect(w, r, "https://cdn.example.com"+r.URL.Path+"?signature=secret", http.StatusTemporaryRedirect)
-				default:
-					return false
-				}
-				return true
-			}
-			_, err := a.add("oci://example.com/pdf:1")
-			code := metier.CodeOf(err)
-			if err == nil {
-				code = "none"
-			}
-			if diff := cmp.Diff(tt.code, code); diff != "" {
-				t.Errorf("%v (-want +got):\n%s", err, diff)
-			}
-			if diff := cmp.Diff(int64(0), leaked.Load()); diff != "" {
-				t.Errorf("credentials were sent (-want +got):\n%s", diff)
-			}
-			for _, secret := range []string{password, base64.StdEncoding.EncodeToString([]byte("user:" + password)), "signature"} {
-				if err != nil && strings.Contains(err.Error(), secret) {
-					t.Errorf("a secret is in the error: %v", err)
-				}
-			}
-		})
-	}
-}
-
-func TestArtifact_KeepsBadCredentialsOutOfErrors(t *testing.T) {
-	t.Parallel()
-	decoded := base64.StdEncoding.EncodeToString([]byte(password)) // without a user name
-	for name, config := range map[string]string{
-		"no JSON":        `{"auths":` + password,
-		"no user":        `{"auths":{"example.com":{"auth":"` + decoded + `"}}}`,
-		"missing helper": `{"credHelpers":{"example.com":"none-` + password + `"}}`,
-		"wrong type":     `{"auths":{"example.com":"` + password + `"}}`,
-	} {
-		a := newArtifacts(t)
-		a.signIn(config)
-		a.Before = func(w http.ResponseWriter, _ *http.Request) bool {
-			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
-			w.WriteHeader(http.StatusUnauthorized)
-			return true
-		}
-		_, err := a.add("oci://example.com/pdf:1")
-		if diff := cmp.Diff("registry_credentials", metier.CodeOf(err)); diff != "" {
-			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
-		}
-		if err != nil && strings.Contains(err.Error(), password) {
-			t.Errorf("%s: a secret is in the error: %v", name, err)
-		}
-	}
-}
-
-func TestArtifact_RefusesARelativeConfigurationOfDocker(t *testing.T) {
-	t.Parallel()
-	a := newArtifacts(t)
-	a.env = []string{"DOCKER_CONFIG=.docker"}
-	a.Before = func(w http.ResponseWriter, _ *http.Request) bool {
-		w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
-		w.WriteHeader(http.StatusUnauthorized)
-		return true
-	}
-	_, err := a.add("oci://example.com/pdf:1")
-	if diff := cmp.Diff("registry_credentials", metier.CodeOf(err)); diff != "" {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }

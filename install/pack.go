@@ -38,53 +38,66 @@ func Pack(ctx context.Context, dir, file string, w io.Writer, set settings.Setti
 	if !ok {
 		return Packed{}, metier.Errorf(metier.Invalid, "archive_name_unknown", "use .zip, .skill, .tar, or .tar.gz", "%q does not end like an archive", filepath.Base(file))
 	}
-	sk, b, m, err := openFolder(ctx, dir, set)
+	p, err := openPackable(ctx, dir, set)
 	if err != nil {
 		return Packed{}, err
 	}
-	defer b.Close()
-	files := make([]archive.File, 0, len(m.Files))
+	defer p.bundle.Close()
+	h := digest.New()
+	if err := archive.Write(ctx, io.MultiWriter(w, h), format, p.files(ctx, p.bundle.Open)); err != nil {
+		return Packed{}, about(p.skill, err)
+	}
 	var secrets []string
-	for _, f := range m.Files {
+	for _, f := range p.manifest.Files {
 		if secretFile.MatchString(f.Path) {
 			secrets = append(secrets, f.Path)
 		}
-		files = append(files, archive.File{Path: path.Join(sk.Slug, f.Path), Size: f.Size, Executable: f.Exec, Open: func() (io.ReadCloser, error) { return b.Open(ctx, f.Path) }})
 	}
-	h := digest.New()
-	if err := archive.Write(ctx, io.MultiWriter(w, h), format, files); err != nil {
-		return Packed{}, about(sk, err)
-	}
-	return Packed{Name: sk.Name, Folder: sk.Slug, Files: len(files), Digest: h.Sum(), Tree: string(m.Tree), Secrets: secrets}, nil
+	return Packed{Name: p.skill.Name, Folder: p.skill.Slug, Files: len(p.manifest.Files), Digest: h.Sum(), Tree: string(p.manifest.Tree), Secrets: secrets}, nil
 }
 
-// openFolder opens the only skill in a folder. It must be one that can be installed.
-func openFolder(ctx context.Context, dir string, set settings.Settings) (sk metier.Skill, _ metier.Bundle, m metier.Manifest, err error) {
+// packable is a skill in a folder that can be packed.
+type packable struct {
+	skill    metier.Skill
+	bundle   metier.Bundle
+	manifest metier.Manifest
+}
+
+// openPackable opens the only skill in a folder. The caller closes its bundle.
+func openPackable(ctx context.Context, dir string, set settings.Settings) (packable, error) {
 	found, err := Find(ctx, &Fetched{Source: Source{Kind: Folder, Location: dir}, Dir: dir}, set)
 	if err != nil {
-		return sk, nil, m, err
+		return packable{}, err
 	}
 	skills, err := found.Choose(nil, false)
 	if err != nil {
-		return sk, nil, m, err
+		return packable{}, err
 	}
-	sk = skills[0]
-	if err := (Request{validation: set.Install.Validation}).check(sk); err != nil {
-		return sk, nil, m, about(sk, err)
+	p := packable{skill: skills[0]}
+	if err := (Request{validation: set.Install.Validation}).check(p.skill); err != nil {
+		return p, about(p.skill, err)
 	}
-	src, err := local.New(filepath.Join(dir, filepath.FromSlash(sk.ID.Path)), &local.Options{})
+	src, err := local.New(filepath.Join(dir, filepath.FromSlash(p.skill.ID.Path)), &local.Options{})
 	if err != nil {
-		return sk, nil, m, err
+		return p, err
 	}
-	b, err := src.Open(ctx, ".")
+	if p.bundle, err = src.Open(ctx, "."); err != nil {
+		return p, err
+	}
+	if p.manifest, err = p.bundle.Manifest(ctx); err == nil {
+		err = complete(p.manifest)
+	}
 	if err != nil {
-		return sk, nil, m, err
+		return p, errors.Join(about(p.skill, err), p.bundle.Close())
 	}
-	if m, err = b.Manifest(ctx); err == nil {
-		err = complete(m)
+	return p, nil
+}
+
+// files returns the files of the archive: one folder with the name of the skill.
+func (p packable) files(ctx context.Context, open func(ctx context.Context, file string) (io.ReadCloser, error)) []archive.File {
+	out := make([]archive.File, 0, len(p.manifest.Files))
+	for _, f := range p.manifest.Files {
+		out = append(out, archive.File{Path: path.Join(p.skill.Slug, f.Path), Size: f.Size, Executable: f.Exec, Open: func() (io.ReadCloser, error) { return open(ctx, f.Path) }})
 	}
-	if err != nil {
-		return sk, nil, m, errors.Join(about(sk, err), b.Close())
-	}
-	return sk, b, m, nil
+	return out
 }

@@ -230,7 +230,7 @@ func (r *registryRepo) failed(ctx context.Context, reference string, err error) 
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, errdef.ErrNotFound) || answered && res.StatusCode == http.StatusNotFound:
-		return metier.Fieldf(metier.NotFound, "Request.Source", "artifact_missing", "check the address; some registries also answer so if you are not signed in", "%s has no %s", r.source.Location, termtext.Quote(reference))
+		return metier.Fieldf(metier.NotFound, "Request.Source", "reference_missing", "check the address; some registries also answer so if you are not signed in", "%s has no %s", r.source.Location, termtext.Quote(reference))
 	case errors.Is(err, auth.ErrBasicCredentialNotFound) || answered && (res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden):
 		return metier.Fieldf(metier.Denied, "Request.Source", "registry_denied", "sign in with 'docker login "+r.at.Host+"' as a user who may do this", "%s needs permission", r.source.Location)
 	case answered:

@@ -77,7 +77,7 @@ func (p *Plan) restore(ctx context.Context, k originKey, names []string, set set
 		}
 		return nil
 	})
-	if code := metier.CodeOf(err); code == "skill_gone" || code == "skill_renamed" || code == "git_commit_missing" || code == "artifact_missing" && k.digest != "" {
+	if code := metier.CodeOf(err); code == "skill_gone" || code == "skill_renamed" || code == "git_commit_missing" || code == "reference_missing" && k.digest != "" {
 		return &metier.Error{Kind: metier.Drift, Code: "lock_differs", Hint: "'metier update' installs what the source contains now", Err: err}
 	}
 	return err

@@ -29,11 +29,12 @@ type Signed struct {
 // Sign signs the skill in a folder with the private key in a file, for SSH or minisign. It writes the
 // signature into the folder. Without a key, it writes nothing, and returns the statement to sign.
 func Sign(ctx context.Context, dir, key string, set settings.Settings) (Signed, error) {
-	sk, b, m, err := openFolder(ctx, dir, set)
+	p, err := openPackable(ctx, dir, set)
 	if err != nil {
 		return Signed{}, err
 	}
-	defer b.Close()
+	defer p.bundle.Close()
+	sk, m := p.skill, p.manifest
 	out := Signed{Notes: []string{}}
 	if out.Statement, err = (signature.Trust{}).Statement(sk.Slug, signedFiles(m)); err != nil || key == "" {
 		return out, err
@@ -50,7 +51,7 @@ func Sign(ctx context.Context, dir, key string, set settings.Settings) (Signed, 
 		return out, metier.Fieldf(metier.Invalid, "SignRequest.Key", "sign_key_invalid", "use a private key of ssh-keygen, or a secret key of minisign", "%s: %v", key, err)
 	}
 	out.File = filepath.Join(dir, filepath.FromSlash(sk.ID.Path), name)
-	if out.Notes, err = stale(out.Statement, m, name, reader(ctx, b, m)); err != nil {
+	if out.Notes, err = stale(out.Statement, m, name, reader(ctx, p.bundle, m)); err != nil {
 		return out, err
 	}
 	root, err := confine.OpenRoot(filepath.Dir(out.File))

@@ -267,13 +267,24 @@ func (p *Plan) Check() error {
 		if err := cmp.Or(p.checkRequired(c), p.checkSigner(c)); err != nil {
 			return err
 		}
-		if c.Scan != nil && c.Scan.Verdict == scan.Dangerous && !p.AllowFindings {
-			f := c.Scan.Findings[0]
-			return &metier.Error{Skill: c.Name, Path: f.File, Field: "Plan.AllowFindings", Kind: metier.Denied, Code: "skill_dangerous",
-				Hint: "do not install it; if you have read its files and want them, set Plan.AllowFindings", Err: errors.New(strings.ToLower(f.Title[:1]) + f.Title[1:])}
+		if c.Scan != nil && !p.AllowFindings {
+			if err := dangerous(c, "install it"); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// dangerous returns an error if the scanner takes the new files of a skill for dangerous. do is what the
+// user should not do with it.
+func dangerous(c Change, do string) error {
+	if c.Scan.Verdict != scan.Dangerous {
+		return nil
+	}
+	f := c.Scan.Findings[0]
+	return &metier.Error{Skill: c.Name, Path: f.File, Field: "Plan.AllowFindings", Kind: metier.Denied, Code: "skill_dangerous",
+		Hint: "do not " + do + "; if you have read its files and want them, set Plan.AllowFindings", Err: errors.New(strings.ToLower(f.Title[:1]) + f.Title[1:])}
 }
 
 // check reports why a skill is not installed, by the setting install_validation.

@@ -108,3 +108,10 @@ func TestAgentHarness_Scripts(t *testing.T) {
 	holds(t, "agent-harness", map[string]string{"scripts": "any_bundled", "script_approval": "never", "script_target": "sandbox", "script_network": "off", "script_stage": "staged_tree", "script_cwd": "skill",
 		"script_runtimes": "bash, sh, deno, python, node, ruby, perl, executable"})
 }
+
+// req: C-010
+func TestProfiles_Publish(t *testing.T) {
+	t.Parallel()
+	holds(t, "agent-runtime", map[string]string{"publish": "no"})
+	holds(t, "default", map[string]string{"publish": "yes"})
+}

@@ -204,7 +204,7 @@ type Chat struct {
 	UnknownSlash UnknownSlash
 }
 
-// Install says where skills may be installed from and what is asked of them.
+// Install says where skills may be installed from, what is asked of them, and whether they may be published.
 type Install struct {
 	Allowed       Set[InstallFrom]
 	Sources       InstallSources
@@ -212,6 +212,7 @@ type Install struct {
 	Root          InstallRoot
 	ArchiveLayout ArchiveLayout
 	Validation    InstallValidation
+	Publish       Publish
 }
 
 // Set is a set of the values of one setting, in the order of its table row.

@@ -174,5 +174,10 @@ func installRows() []Row {
 				{InstallValidationLenient, "it is installed with warnings"},
 				{InstallValidationMinimal, "only name and description are checked"},
 			}),
+		choice("publish", "Whether skills may be published in a registry, or as an index on the web.",
+			func(s *Settings) *Publish { return &s.Install.Publish }, []value[Publish]{
+				{PublishNo, "no"},
+				{PublishYes, "yes"},
+			}),
 	}
 }

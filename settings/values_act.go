@@ -285,3 +285,12 @@ const (
 
 // ToolWebFetch reads a page of the network. No default set has it.
 const ToolWebFetch = "web_fetch"
+
+// Publish says whether skills may be published.
+type Publish string
+
+// The values of Publish, narrowest first.
+const (
+	PublishNo  Publish = "no"  // no
+	PublishYes Publish = "yes" // yes
+)
