@@ -236,8 +236,13 @@ func TestArtifact_KeepsTheLockedDigestIfATagMoves(t *testing.T) {
 	if diff := cmp.Diff(old, s.Lock().Skills["pdf"].Digest); diff != "" {
 		t.Errorf("locked (-want +got):\n%s", diff)
 	}
+	before := len(a.Requests())
 	if err := a.update(s).Apply(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	byTag := slices.DeleteFunc(a.Requests()[before:], func(r string) bool { return r != "GET /v2/pdf/manifests/1" })
+	if diff := cmp.Diff(1, len(byTag)); diff != "" {
+		t.Errorf("how often the tag was resolved (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(now, s.Lock().Skills["pdf"].Digest); diff != "" {
 		t.Errorf("updated (-want +got):\n%s", diff)

@@ -244,14 +244,17 @@ func TestPublish_RefusesRedirectedUploads(t *testing.T) {
 			got.Add(1)
 			return true
 		}
-		if r.Method == http.MethodPut {
+		if r.Method == http.MethodPut && !isBlob(r) {
 			http.Redirect(w, r, "https://evil.example.com/x", http.StatusTemporaryRedirect)
 		}
-		return r.Method == http.MethodPut
+		return r.Method == http.MethodPut && !isBlob(r)
 	}
 	err := a.push(a.packed(a.source(map[string]string{"pdf/SKILL.md": published}), "oci://example.com/pdf:1"), false)
-	if err == nil || got.Load() != 0 {
-		t.Errorf("%v; the other host got %d requests", err, got.Load())
+	if diff := cmp.Diff("upload_redirected", metier.CodeOf(err)); diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if diff := cmp.Diff(int64(0), got.Load()); diff != "" {
+		t.Errorf("requests to the other host (-want +got):\n%s", diff)
 	}
 }
 
@@ -263,7 +266,7 @@ func TestPublish_SignsIn(t *testing.T) {
 	a.Before = func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
 		case r.URL.Path == "/token":
-			scopes.Store(r.URL.Query().Get("scope"))
+			scopes.CompareAndSwap(nil, r.URL.Query().Get("scope"))
 			fmt.Fprint(w, `{"token":"granted"}`)
 		case r.Header.Get("Authorization") != "Bearer granted":
 			w.Header().Set("WWW-Authenticate", `Bearer realm="https://example.com/token",service="s"`)

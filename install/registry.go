@@ -98,7 +98,7 @@ func (t checkedTransport) CloseIdleConnections() {
 func (t checkedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	err := t.web.checkAddress(r.URL)
 	if sends := r.Method == http.MethodPut || r.Method == http.MethodPatch; err == nil && sends && hostForm(r.URL) != t.web.named {
-		err = metier.Fieldf(metier.Denied, "Request.Source", "address_not_public", "use another registry", "the registry sends files on to another host, %s", termtext.Line(r.URL.Host))
+		err = metier.Fieldf(metier.Denied, "Request.Target", "upload_redirected", "use another registry", "the registry wants the files at another host, %s", termtext.Line(r.URL.Host))
 	}
 	if err != nil {
 		if r.Body != nil {

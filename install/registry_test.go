@@ -82,6 +82,7 @@ func TestArtifact_GivesCredentialsToNoOtherHost(t *testing.T) {
 		"token server leads to this one":   {`Bearer realm="https://token.example.com/leads",service="s"`, "download_failed"},
 		"blob of another host is read":     {"", "none"},
 		"blob of another host is refused":  {"refuses", "registry_denied"},
+		"blob of another host is longer":   {"longer", "registry_failed"},
 		"token server refuses the request": {`Bearer realm="https://token.example.com/refuses",service="s"`, "registry_denied"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,6 +107,8 @@ func TestArtifact_GivesCredentialsToNoOtherHost(t *testing.T) {
 				case cdn && tt.challenge == "refuses":
 					w.Header().Set("WWW-Authenticate", `Basic realm="cdn"`)
 					w.WriteHeader(http.StatusUnauthorized)
+				case cdn && tt.challenge == "longer":
+					w.Write(make([]byte, d.Size+1))
 				case cdn:
 					return false
 				case !signed:

@@ -89,6 +89,7 @@ var installed = []Code{
 	{"registry_credentials", "invalid", "Docker's configuration, or the credential helper that it names, gives no usable credentials.", "Sign in again with 'docker login HOST'."},
 	{"publish_not_allowed", "denied", "The publish setting does not allow that skills are published.", "Use another profile, or change the setting."},
 	{"target_invalid", "invalid", "The target is not a tag in a registry.", "Use oci://HOST/REPOSITORY:TAG."},
+	{"upload_redirected", "denied", "The registry wants the published files at another host.", "Use another registry."},
 	{"tag_exists", "conflict", "The tag already names something else in the registry.", "Use another tag, or replace it."},
 	{"skill_frontmatter_large", "limit", "The frontmatter of the skill is too long for a manifest in a registry.", "Shorten the frontmatter."},
 	{"site_exists", "conflict", "The folder for a site already contains one.", "Remove it, or use another folder."},
