@@ -11,7 +11,7 @@ LINT     := $(GO) tool -modfile=tools/go.mod staticcheck
 SUITE    := conformance/mcp
 NESTED   := $(filter-out $(SUITE),$(patsubst %/go.mod,%,$(wildcard conformance/go.mod conformance/*/go.mod signature/*/go.mod)))
 # These are built without the race detector: their dependencies take minutes with it, and nothing of ours runs in parallel there.
-NO_RACE  := conformance/clients signature/sigstore
+NO_RACE  := conformance/clients conformance/registry signature/sigstore
 # Programs the tests use, as program:Debian package.
 TOOLS    := gcc:gcc script:bsdutils git:git unshare:util-linux setpriv:util-linux mount:mount ip:iproute2 chromium:chromium \
             ssh-keygen:openssh-client python3:python3 node:nodejs perl:perl-base awk:mawk
