@@ -24,6 +24,12 @@ type installFlags struct {
 	harness            bool
 	findings           bool
 	signers, policies  []string
+	offline            bool
+}
+
+// network adds the flag of a command that fetches skills.
+func (f *installFlags) network(c *cobra.Command) {
+	c.Flags().BoolVar(&f.offline, "offline", false, "use no network; archives and artifacts with a locked digest can come from earlier downloads")
 }
 
 // checked adds the flags of a command that checks new files before it installs them.
@@ -63,7 +69,7 @@ func (a *app) installation(ctx context.Context, f installFlags, create bool) (*e
 	if f.harness {
 		open = a.engine().InstallHarnesses
 	}
-	in, err := open(ctx, engine.Request{Workspace: f.workspace, Profile: f.profile, Policies: f.policies, Layers: []settings.Layer{layer}}, f.global, create)
+	in, err := open(ctx, engine.Request{Workspace: f.workspace, Profile: f.profile, Policies: f.policies, Layers: []settings.Layer{layer}, Offline: f.offline}, f.global, create)
 	if err == nil && in.Recovered {
 		fmt.Fprintln(a.Err, "note: an interrupted change was completed")
 	}
@@ -152,6 +158,7 @@ Registries are used with the credentials in your Docker configuration: sign in w
 	fl.BoolVar(&r.All, "all", false, "install all skills of the source")
 	fl.StringArrayVar(&r.Agents, "agent", nil, "`name` of an agent whose skills folder gets a link to each skill (repeatable)")
 	place.checked(c)
+	place.network(c)
 	fl.BoolVar(&r.SkipRequirements, "skip-requirements", false, "do not install the skills that the chosen ones require")
 	fl.BoolVar(&r.Force, "force", false, "replace skills that come from another source, or were changed")
 	a.completions(c)

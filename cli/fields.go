@@ -34,6 +34,7 @@ var flagOf = map[string]string{
 	"Request.Model":                  "--model",
 	"Request.Mounts":                 "--mount",
 	"Request.Policies":               "--policy",
+	"Request.Offline":                "--offline",
 	"Request.Output":                 "--output-schema",
 	"Request.Profile":                "--profile",
 	"Request.Prompt":                 "--prompt",

@@ -103,7 +103,7 @@ var verbs = map[string]bool{"does": true, "changes": true, "has": true, "returns
 
 // otherFlags are flags of other programs that metier's texts name.
 var otherFlags = map[string]bool{"remote-debugging-port": true, "month": true, "env": true, "cdp": true, "universal": true, "norc": true, "noprofile": true,
-	"login": true, "security-opt": true}
+	"login": true, "security-opt": true, "offline": true}
 
 func hasFlag(c *cobra.Command, name string) bool {
 	return c.Flags().Lookup(name) != nil || c.InheritedFlags().Lookup(name) != nil || name == "help" || name == "version"

@@ -54,6 +54,7 @@ an update.`,
 	place.flags(c)
 	fl := c.Flags()
 	place.checked(c)
+	place.network(c)
 	fl.BoolVar(&force, "force", false, "also replace skills that were changed after they were installed")
 	fl.BoolVar(&check, "check", false, "report which skills have updates, and change nothing")
 	a.completions(c)
@@ -241,6 +242,7 @@ nothing was changed.`,
 			return a.change(c.Context(), in, p, true)
 		}}
 	place.place(c)
+	place.network(c)
 	c.Flags().BoolVar(&frozen, "frozen", false, "also fail if the lock is missing, or an installed skill was changed")
 	a.completions(c)
 	return c

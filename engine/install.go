@@ -27,6 +27,9 @@ const LockFile = "metier.lock"
 // HarnessLockFile is the name of a project's lock of installed harnesses.
 const HarnessLockFile = "metier-harnesses.lock"
 
+// cacheDownloads is the folder of downloads in the user's cache.
+const cacheDownloads = "downloads"
+
 // keepUp is the folder of a project or a home that contains the skills folder of the setting
 // install_root=keep_up.
 const keepUp = ".keep-up"
@@ -110,6 +113,8 @@ func (e *Engine) installation(ctx context.Context, q Request, global, create, ha
 	if dir := e.Env.StateDir(); dir != "" {
 		o.Key = filepath.Join(dir, "install.key")
 	}
+	o.Offline = q.Offline
+	o.Downloads, _ = e.Env.CacheDir(cacheDownloads)
 	o.Dir, o.Lock, o.Trust, o.RequireSigner = in.Dir, in.LockFile, in.trust, requiresSigner(in.Settings)
 	in.Store, err = install.Open(ctx, o)
 	return in, err

@@ -28,6 +28,8 @@ type Request struct {
 	Skills    []string // to load before the task, in order
 	Deny      []string // skills, by name or ID
 
+	Offline bool // installing uses no network, only downloads that are kept
+
 	Profile string
 	Layers  []settings.Layer // settings, weakest first
 

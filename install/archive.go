@@ -63,11 +63,12 @@ func fetchArchive(ctx context.Context, s Source, o FetchOptions) (_ *Fetched, er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
+	f := &Fetched{Source: Source{Kind: Archive, Location: s.Location, Query: s.Query, Partial: s.Partial}, Dir: filepath.Join(o.Dir, "files"), harnesses: o.harnesses}
 	var got download
 	if s.Local() {
 		got, err = copyLocal(ctx, s.Location, file)
 	} else {
-		got, err = downloadOne(ctx, s, o, maxDownload, file)
+		got, err = f.downloadOne(ctx, s, o, maxDownload, file)
 	}
 	if err != nil {
 		return nil, err
@@ -75,19 +76,29 @@ func fetchArchive(ctx context.Context, s Source, o FetchOptions) (_ *Fetched, er
 	if err := locked(o.Digest, got.digest, s.Location, changedHint); err != nil {
 		return nil, err
 	}
-	f := &Fetched{Source: Source{Kind: Archive, Location: s.Location, Query: s.Query, Partial: s.Partial}, Dir: filepath.Join(o.Dir, "files"), Digest: got.digest, harnesses: o.harnesses}
+	f.Digest = got.digest
 	return f, c.unpack(ctx, f, file, got.size, o.Wrapped && !o.harnesses)
 }
 
-// downloadOne downloads the file that a source is.
-func downloadOne(ctx context.Context, s Source, o FetchOptions, most int64, to *os.File) (download, error) {
+// downloadOne downloads the file that a source is, unless the locked one is kept.
+func (f *Fetched) downloadOne(ctx context.Context, s Source, o FetchOptions, most int64, to *os.File) (download, error) {
 	w, u, err := newWeb(s.address(), o.web)
 	if err != nil {
 		return download{}, err
 	}
 	defer w.close()
+	if n, kept, err := (downloads{dir: o.Downloads}).get(o.Digest, to); kept || err != nil {
+		return download{size: n, digest: o.Digest}, err
+	}
+	if err := o.online(s); err != nil {
+		return download{}, err
+	}
 	o.report("downloading " + shown(u))
-	return w.save(ctx, u, most, to)
+	got, err := w.save(ctx, u, most, to)
+	if err == nil {
+		f.keep(o, got.digest, io.NewSectionReader(to, 0, got.size))
+	}
+	return got, err
 }
 
 // copyLocal copies an archive of this machine, so that what is checked cannot change.
@@ -277,14 +288,15 @@ func fetchFile(ctx context.Context, s Source, o FetchOptions) (_ *Fetched, err e
 	if err != nil {
 		return nil, err
 	}
-	got, err := downloadOne(ctx, s, o, maxSkillFile, file)
+	f := &Fetched{Source: Source{Kind: File, Location: s.Location, Query: s.Query, Partial: s.Partial}, Dir: filepath.Join(o.Dir, "files")}
+	got, err := f.downloadOne(ctx, s, o, maxSkillFile, file)
 	if err := errors.Join(err, file.Chmod(0o644), file.Close()); err != nil {
 		return nil, err
 	}
 	if err := locked(o.Digest, got.digest, s.Location, changedHint); err != nil {
 		return nil, err
 	}
-	f := &Fetched{Source: Source{Kind: File, Location: s.Location, Query: s.Query, Partial: s.Partial}, Dir: filepath.Join(o.Dir, "files"), Digest: got.digest}
+	f.Digest = got.digest
 	return f, c.place("work/files")
 }
 

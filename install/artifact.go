@@ -88,22 +88,23 @@ func fetchArtifact(ctx context.Context, s Source, o FetchOptions) (_ *Fetched, e
 	if o.Digest != "" && !digest.Valid(o.Digest) {
 		return nil, metier.Errorf(metier.Invalid, "lock_invalid", "restore the lock from version control", "%s is not a digest", termtext.Quote(o.Digest))
 	}
-	r, err := openRegistry(ctx, s, o.Env, o.web)
+	r, err := openRegistry(s, o)
 	if err != nil {
 		return nil, err
 	}
 	defer r.close()
-	o.report("downloading " + s.String())
 	if s.Pinned() {
 		if err := locked(o.Digest, s.Ref, s.Location, "restore metier.lock from version control"); err != nil {
 			return nil, err
 		}
 	}
+	f := &Fetched{Source: s, harnesses: o.harnesses}
+	r.keeper = f
 	top, err := r.manifest(ctx, cmp.Or(o.Digest, s.Ref))
 	if err != nil {
 		return nil, err
 	}
-	f := &Fetched{Source: s, Digest: top.digest, harnesses: o.harnesses}
+	f.Digest = top.digest
 	layer, err := r.layerOf(ctx, f, top)
 	if err != nil {
 		return nil, err
@@ -156,7 +157,7 @@ func (c *content) placeArtifact(f *Fetched, entries []string, o FetchOptions) er
 
 // newestArtifact returns the digest of the manifest that a source names now.
 func newestArtifact(ctx context.Context, s Source, o FetchOptions) (string, error) {
-	r, err := openRegistry(ctx, s, o.Env, o.web)
+	r, err := openRegistry(s, o)
 	if err != nil {
 		return "", err
 	}

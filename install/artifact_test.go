@@ -57,6 +57,9 @@ type artifacts struct {
 	net *network
 	dir string
 	env []string
+
+	offline   bool
+	downloads string
 }
 
 func newArtifacts(t *testing.T) *artifacts {
@@ -70,7 +73,7 @@ func (a *artifacts) web() webOptions { return webOptions{roots: a.net.roots, dia
 
 func (a *artifacts) open() *Store {
 	a.t.Helper()
-	s, err := Open(a.t.Context(), Options{Dir: filepath.Join(a.dir, "skills"), Lock: filepath.Join(a.dir, "metier.lock"), Base: a.dir, Env: a.env, Now: func() time.Time { return time.Unix(0, 0) }, web: a.web()})
+	s, err := Open(a.t.Context(), Options{Dir: filepath.Join(a.dir, "skills"), Lock: filepath.Join(a.dir, "metier.lock"), Base: a.dir, Env: a.env, Now: func() time.Time { return time.Unix(0, 0) }, Offline: a.offline, Downloads: a.downloads, web: a.web()})
 	if err != nil {
 		a.t.Fatal(err)
 	}

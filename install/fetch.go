@@ -21,6 +21,9 @@ type FetchOptions struct {
 	Digest   string            // of an archive or a file: what its bytes must have; of an artifact: what to fetch instead of Source.Ref; "": any
 	Paths    []string          // of a repository: only skills in these folders; nil: all
 
+	Offline   bool   // do not use the network
+	Downloads string // folder that keeps downloaded archives, files, and artifacts by digest; "": none
+
 	Wrapped bool     // of an archive or an artifact: it must have one folder, with the name of the skill
 	Skills  []string // of an index: only these skills; nil: the only one
 	All     bool     // of an index: all skills
@@ -69,13 +72,20 @@ func (s *Store) fetch(ctx context.Context, src Source, o FetchOptions) (*Fetched
 		return nil, err
 	}
 	remove := func() error { return s.work.RemoveAll(name) }
-	o.Dir, o.Env, o.Progress, o.web, o.harnesses = s.path(work, name), s.o.Env, s.o.Progress, s.o.web, s.o.Harnesses
+	o = s.options(o)
+	o.Dir = s.path(work, name)
 	f, err := Fetch(ctx, src, o)
 	if err != nil {
 		return nil, errors.Join(err, remove())
 	}
 	f.done, f.harnesses = remove, s.o.Harnesses
 	return f, nil
+}
+
+// options adds the options of the store.
+func (s *Store) options(o FetchOptions) FetchOptions {
+	o.Env, o.Progress, o.Offline, o.Downloads, o.web, o.harnesses = s.o.Env, s.o.Progress, s.o.Offline, s.o.Downloads, s.o.web, s.o.Harnesses
+	return o
 }
 
 // fetchFolder opens a folder on this machine. If it is named by its SKILL.md, the folder is meant.

@@ -70,6 +70,11 @@ func newRepo(ctx context.Context, s Source, o FetchOptions) (*repo, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !slices.Equal(protocols, []string{"file"}) {
+		if err := o.online(s); err != nil {
+			return nil, err
+		}
+	}
 	return openRepo(ctx, filepath.Join(o.Dir, "repository.git"), protocols, o)
 }
 

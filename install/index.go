@@ -28,6 +28,9 @@ var wellKnown = []string{".well-known/agent-skills", ".well-known/skills"}
 
 // fetchIndex fetches skills that the index of a site lists, and only those that were chosen.
 func fetchIndex(ctx context.Context, s Source, o FetchOptions) (_ *Fetched, err error) {
+	if err := o.online(s); err != nil {
+		return nil, err
+	}
 	w, u, err := newWeb(s.address(), o.web)
 	if err != nil {
 		return nil, err

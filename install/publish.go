@@ -190,8 +190,12 @@ func described(mediaType string, raw []byte) ocispec.Descriptor {
 // open opens the repository for reading and writing: registries give out tokens for what the first
 // request names.
 func (p *Publication) open(ctx context.Context, o PublishOptions) (context.Context, *registryRepo, error) {
-	r, err := openRegistry(ctx, p.Target, o.Env, o.web)
+	r, err := openRegistry(p.Target, FetchOptions{Env: o.Env, Progress: o.Progress, web: o.web})
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := r.connect(ctx); err != nil {
+		r.close()
 		return nil, nil, err
 	}
 	ref := registry.Reference{Registry: r.remote.Reference.Registry, Repository: r.remote.Reference.Repository}
@@ -235,7 +239,7 @@ func (p *Publication) Push(ctx context.Context, o PublishOptions) error {
 	if err := r.put(ctx, described(configType, p.config), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(p.config)), nil }); err != nil {
 		return err
 	}
-	FetchOptions{Progress: o.Progress}.report("sending " + p.Change.Name + " to " + p.Target.Location)
+	r.o.report("sending " + p.Change.Name + " to " + p.Target.Location)
 	if err := r.put(ctx, p.layer, func() (io.ReadCloser, error) { return os.Open(p.archiveFile()) }); err != nil {
 		return err
 	}

@@ -1,8 +1,10 @@
 package install
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,11 +33,13 @@ type registryRepo struct {
 	remote *remote.Repository
 	web    *web
 	at     *url.URL // of the registry
+	o      FetchOptions
+	ready  bool     // connect was called
+	keeper *Fetched // gets the notes about downloads that cannot be kept; nil: none are kept
 }
 
-// openRegistry returns the repository of a source, which may come from a lock. Nothing is sent, except to
-// a registry on this machine, to find out whether it uses TLS.
-func openRegistry(ctx context.Context, s Source, env []string, o webOptions) (*registryRepo, error) {
+// openRegistry returns the repository of a source, which may come from a lock. Nothing is sent.
+func openRegistry(s Source, o FetchOptions) (*registryRepo, error) {
 	if clean, err := parseArtifact(s.String()); err != nil || clean != s {
 		return nil, errors.Join(err, wrongSource(s.String()))
 	}
@@ -43,22 +47,33 @@ func openRegistry(ctx context.Context, s Source, env []string, o webOptions) (*r
 	if err != nil {
 		return nil, wrongSource(s.Location)
 	}
-	w, at, err := newWeb("https://"+repo.Reference.Host()+"/", o)
+	w, at, err := newWeb("https://"+repo.Reference.Host()+"/", o.web)
 	if err != nil {
 		return nil, err
 	}
-	r := &registryRepo{source: s, remote: repo, web: w, at: at}
 	w.client.Transport = checkedTransport{w, w.client.Transport}
-	if isLoopback(hostForm(at)) {
-		if err := r.findScheme(ctx); err != nil {
-			w.close()
-			return nil, err
-		}
-	}
-	client := &auth.Client{Client: w.client, Cache: auth.NewCache(), ClientID: "metier", Credential: credentialsOf(env)}
+	client := &auth.Client{Client: w.client, Cache: auth.NewCache(), ClientID: "metier", Credential: credentialsOf(o.Env)}
 	client.SetUserAgent("metier")
 	repo.Client, repo.MaxMetadataBytes = client, maxManifest
-	return r, nil
+	return &registryRepo{source: s, remote: repo, web: w, at: at, o: o}, nil
+}
+
+// connect is called before the network is used.
+func (r *registryRepo) connect(ctx context.Context) error {
+	if r.ready {
+		return nil
+	}
+	if err := r.o.online(r.source); err != nil {
+		return err
+	}
+	if isLoopback(hostForm(r.at)) {
+		if err := r.findScheme(ctx); err != nil {
+			return err
+		}
+	}
+	r.o.report("connecting to " + termtext.Line(r.at.Host))
+	r.ready = true
+	return nil
 }
 
 func (r *registryRepo) close() { r.web.close() }
@@ -157,6 +172,15 @@ func dockerConfig(env []string) (string, error) {
 
 // manifest fetches a manifest or an index by its tag or digest.
 func (r *registryRepo) manifest(ctx context.Context, reference string) (manifest, error) {
+	if raw := r.kept().bytes(reference, maxManifest); raw != nil {
+		var m manifest
+		if json.Unmarshal(raw, &m) == nil && m.MediaType != "" {
+			return parseManifest(raw, m.MediaType, r.source.Location+" "+reference)
+		}
+	}
+	if err := r.connect(ctx); err != nil {
+		return manifest{}, err
+	}
 	desc, body, err := r.remote.Manifests().FetchReference(ctx, reference)
 	if err != nil {
 		return manifest{}, r.failed(ctx, reference, err)
@@ -180,14 +204,39 @@ func (r *registryRepo) manifest(ctx context.Context, reference string) (manifest
 	if err := locked(want, digest.Bytes(raw), "the manifest of "+what, reportHint); err != nil {
 		return manifest{}, err
 	}
-	return parseManifest(raw, desc.MediaType, what)
+	m, err := parseManifest(raw, desc.MediaType, what)
+	if err == nil && m.MediaType != "" { // a kept one must say its own type
+		r.keep(m.digest, bytes.NewReader(raw))
+	}
+	return m, err
+}
+
+func (r *registryRepo) kept() downloads { return downloads{dir: r.o.Downloads} }
+
+// keep keeps a manifest or a layer.
+func (r *registryRepo) keep(digest string, from io.Reader) {
+	if r.keeper != nil {
+		r.keeper.keep(r.o, digest, from)
+	}
 }
 
 // reportHint is the fix if a registry sends other bytes than it promised.
 const reportHint = "try again; if it stays, report it to the operator of the registry"
 
-// save writes a blob.
-func (r *registryRepo) save(ctx context.Context, d ocispec.Descriptor, to io.Writer) error {
+// save writes a blob to an empty file, unless it is kept.
+func (r *registryRepo) save(ctx context.Context, d ocispec.Descriptor, to *os.File) error {
+	switch n, kept, err := r.kept().get(d.Digest.String(), to); {
+	case err != nil:
+		return err
+	case kept && n != d.Size:
+		return r.invalid(fmt.Errorf("its layer has %d bytes, not %d", n, d.Size))
+	case kept:
+		return nil
+	}
+	if err := r.connect(ctx); err != nil {
+		return err
+	}
+	r.o.report("downloading " + r.source.String())
 	body, err := r.remote.Blobs().Fetch(ctx, d)
 	if err != nil {
 		return r.failed(ctx, d.Digest.String(), err)
@@ -201,7 +250,11 @@ func (r *registryRepo) save(ctx context.Context, d ocispec.Descriptor, to io.Wri
 	case n < d.Size:
 		return r.cut(ctx, n, io.ErrUnexpectedEOF)
 	}
-	return locked(d.Digest.String(), h.Sum(), "a layer of "+r.source.String(), reportHint)
+	err = locked(d.Digest.String(), h.Sum(), "a layer of "+r.source.String(), reportHint)
+	if err == nil {
+		r.keep(d.Digest.String(), io.NewSectionReader(to, 0, n))
+	}
+	return err
 }
 
 // cut explains why a response ended early.

@@ -51,7 +51,7 @@ func Sign(ctx context.Context, dir, key string, set settings.Settings) (Signed, 
 		return out, metier.Fieldf(metier.Invalid, "SignRequest.Key", "sign_key_invalid", "use a private key of ssh-keygen, or a secret key of minisign", "%s: %v", key, err)
 	}
 	out.File = filepath.Join(dir, filepath.FromSlash(sk.ID.Path), name)
-	if out.Notes, err = stale(out.Statement, m, name, reader(ctx, p.bundle, m)); err != nil {
+	if out.Notes, err = outdated(out.Statement, m, name, reader(ctx, p.bundle, m)); err != nil {
 		return out, err
 	}
 	root, err := confine.OpenRoot(filepath.Dir(out.File))
@@ -62,8 +62,8 @@ func Sign(ctx context.Context, dir, key string, set settings.Settings) (Signed, 
 	return out, atomicfile.PutIn(root, name, text, 0o644)
 }
 
-// stale notes a signature of the skill that is not about its files, except the one that is replaced.
-func stale(st signature.Statement, m metier.Manifest, replaced string, read func(string) ([]byte, error)) ([]string, error) {
+// outdated notes a signature of the skill that is not about its files, except the one that is replaced.
+func outdated(st signature.Statement, m metier.Manifest, replaced string, read func(string) ([]byte, error)) ([]string, error) {
 	others := slices.DeleteFunc(signedFiles(m), func(f signature.File) bool { return strings.EqualFold(f.Path, replaced) })
 	_, err := signature.Trust{}.Check(signature.Subject{Name: st.Name, Files: others, Read: read})
 	if bad, ok := errors.AsType[*signature.BadError](err); ok {

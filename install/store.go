@@ -50,7 +50,9 @@ type Options struct {
 	ID            func() string    // names a change; nil: random
 	Env           []string         // environment of git, and of the search for credentials of registries; nil: an empty one
 	// Progress receives what git reports while it fetches, as lines that are safe to print; nil: it is dropped.
-	Progress func(line string)
+	Progress  func(line string)
+	Offline   bool   // do not use the network
+	Downloads string // folder that keeps downloads, see [FetchOptions]; "": none
 
 	web webOptions
 }

@@ -157,7 +157,7 @@ func updating(err error) error {
 func (s *Store) newest(ctx context.Context, src Source) (version string, err error) {
 	switch src.Kind {
 	case OCI:
-		return newestArtifact(ctx, src, FetchOptions{Env: s.o.Env, web: s.o.web})
+		return newestArtifact(ctx, src, s.options(FetchOptions{}))
 	case Git:
 	default:
 		return "", nil
@@ -167,7 +167,7 @@ func (s *Store) newest(ctx context.Context, src Source) (version string, err err
 		return "", err
 	}
 	defer func() { err = errors.Join(err, s.work.RemoveAll(name)) }()
-	return newest(ctx, src, FetchOptions{Dir: s.path(work, name), Env: s.o.Env, Progress: s.o.Progress})
+	return newest(ctx, src, s.options(FetchOptions{Dir: s.path(work, name)}))
 }
 
 // maxRounds limits how often a source is fetched to get skills that others require.

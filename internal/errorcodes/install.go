@@ -82,6 +82,7 @@ var installed = []Code{
 	{"download_cut", "unavailable", "The connection ended, or the server stopped sending, before the file was complete.", "Try again."},
 	{"download_too_large", "limit", "The file exceeds the limit for downloads.", "Use a smaller one."},
 	{"reference_missing", "not_found", "The registry has no such repository, tag, or digest. Some registries also answer so if you are not signed in.", "Check the address, and sign in if the repository is private."},
+	{"offline", "unavailable", "The source is on the network, the request must not use the network, and no earlier download has the locked digest.", "Install it once with the network."},
 	{"artifact_unsupported", "unsupported", "The artifact is not a skill in one layer of a known media type.", "Use a reference to a skill, or publish it with 'metier publish'."},
 	{"artifact_invalid", "invalid", "The manifest of the artifact is malformed, or contradicts the response of the registry.", "Report it to the publisher of the artifact."},
 	{"registry_denied", "denied", "The registry requires that you sign in, or does not let you do this.", "Sign in with 'docker login HOST'."},
