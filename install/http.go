@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -192,8 +193,21 @@ func shown(u *url.URL) string {
 	return termtext.Line(c.String())
 }
 
-// open requests an address.
+// open requests a file.
 func (w *web) open(ctx context.Context, u *url.URL) (*http.Response, error) {
+	res, err := w.request(ctx, u, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkStatus(u, res.StatusCode); err != nil {
+		_ = res.Body.Close()
+		return nil, err
+	}
+	return res, nil
+}
+
+// request requests an address, with more headers.
+func (w *web) request(ctx context.Context, u *url.URL, more http.Header) (*http.Response, error) {
 	if err := w.checkAddress(u); err != nil {
 		return nil, err
 	}
@@ -203,13 +217,10 @@ func (w *web) open(ctx context.Context, u *url.URL) (*http.Response, error) {
 	}
 	r.Header.Set("User-Agent", "metier")
 	r.Header.Set("Accept", "*/*")
+	maps.Copy(r.Header, more)
 	res, err := w.client.Do(r)
 	if err != nil {
 		return nil, noAnswer(ctx, u, err)
-	}
-	if err := checkStatus(u, res.StatusCode); err != nil {
-		_ = res.Body.Close()
-		return nil, err
 	}
 	return res, nil
 }
@@ -274,9 +285,10 @@ func (w *web) read(ctx context.Context, u *url.URL, most int64, to io.Writer) (d
 	if err != nil {
 		return download{}, err
 	}
-	defer res.Body.Close()
+	body := w.resumed(ctx, u, res)
+	defer func() { _ = body.Close() }()
 	h, start := digest.New(), &head{}
-	n, err := io.Copy(io.MultiWriter(to, h, start), io.LimitReader(res.Body, most+1))
+	n, err := io.Copy(io.MultiWriter(to, h, start), io.LimitReader(body, most+1))
 	switch {
 	case ctx.Err() != nil:
 		return download{}, context.Cause(ctx)

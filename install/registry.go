@@ -243,7 +243,7 @@ func (r *registryRepo) save(ctx context.Context, d ocispec.Descriptor, to *os.Fi
 	}
 	defer body.Close()
 	h := digest.New()
-	n, err := io.Copy(io.MultiWriter(to, h), io.LimitReader(body, d.Size+1))
+	n, err := io.Copy(io.MultiWriter(to, h), io.LimitReader(resumedBlob(ctx, body), d.Size+1))
 	switch {
 	case err != nil:
 		return r.cut(ctx, n, err)
