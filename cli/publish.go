@@ -98,6 +98,7 @@ func (a *app) publish(ctx context.Context, p *engine.Publication, f publishFlags
 		return a.published(doc, "nothing was sent")
 	}
 	now, err := p.Current(ctx)
+	a.fetched()
 	switch {
 	case err != nil:
 		return err

@@ -92,13 +92,17 @@ func startRegistry(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("REGISTRY", strings.TrimPrefix(s.URL, "http://"))
 }
 
-// docker signs in, as docker login does without a credential helper: docker HOST USER:PASSWORD.
+// docker signs in, as docker login does, without a credential helper or with one: docker HOST
+// USER:PASSWORD, or docker HOST helper=NAME.
 func docker(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
-		ts.Fatalf("usage: docker HOST USER:PASSWORD")
+		ts.Fatalf("usage: docker HOST USER:PASSWORD|helper=NAME")
 	}
 	dir := ts.Getenv("DOCKER_CONFIG")
 	ts.Check(os.MkdirAll(dir, 0o700))
 	text := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, args[0], base64.StdEncoding.EncodeToString([]byte(args[1])))
+	if name, ok := strings.CutPrefix(args[1], "helper="); ok {
+		text = fmt.Sprintf(`{"credHelpers":{%q:%q}}`, args[0], name)
+	}
 	ts.Check(os.WriteFile(filepath.Join(dir, "config.json"), []byte(text), 0o600))
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	godigest "github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
@@ -53,6 +54,8 @@ func ParseTarget(text string) (Source, error) {
 	switch {
 	case metier.CodeOf(err) == "source_password":
 		return s, err
+	case err != nil && strings.HasPrefix(text, "oci://"):
+		return s, metier.Fieldf(metier.Invalid, "Request.Target", "target_invalid", "use oci://HOST/REPOSITORY:TAG", "%v", err)
 	case err != nil || s.Kind != OCI || s.Path != "" || s.Pinned():
 		return s, refused
 	}

@@ -162,6 +162,7 @@ func TestPublish_RefusesWhatCouldNotBeInstalled(t *testing.T) {
 		"a folder":       {nil, "oci://example.com/pdf:1#x", "target_invalid"},
 		"an address":     {nil, "https://example.com/pdf.zip", "target_invalid"},
 		"a word":         {nil, "pdf", "target_invalid"},
+		"upper case":     {nil, "oci://example.com/PDF:1", "target_invalid"},
 		"a password":     {nil, "oci://u:p@example.com/pdf", "source_password"},
 	} {
 		t.Run(name, func(t *testing.T) {

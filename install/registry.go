@@ -2,6 +2,7 @@ package install
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -41,7 +42,7 @@ type registryRepo struct {
 // openRegistry returns the repository of a source, which may come from a lock. Nothing is sent.
 func openRegistry(s Source, o FetchOptions) (*registryRepo, error) {
 	if clean, err := parseArtifact(s.String()); err != nil || clean != s {
-		return nil, errors.Join(err, wrongSource(s.String()))
+		return nil, cmp.Or(err, wrongSource(s.String()))
 	}
 	repo, err := remote.NewRepository(strings.TrimPrefix(s.Location, "oci://"))
 	if err != nil {
@@ -52,7 +53,7 @@ func openRegistry(s Source, o FetchOptions) (*registryRepo, error) {
 		return nil, err
 	}
 	w.client.Transport = checkedTransport{w, w.client.Transport}
-	client := &auth.Client{Client: w.client, Cache: auth.NewCache(), ClientID: "metier", Credential: credentialsOf(o.Env)}
+	client := &auth.Client{Client: w.client, Cache: auth.NewCache(), ClientID: "metier", Credential: credentialsOf(o.Env, repo.Reference.Registry)}
 	client.SetUserAgent("metier")
 	repo.Client, repo.MaxMetadataBytes = client, maxManifest
 	return &registryRepo{source: s, remote: repo, web: w, at: at, o: o}, nil
@@ -127,7 +128,7 @@ func (t checkedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // credentialsOf returns a function that reads the credentials of a registry from Docker's configuration of
 // the user, or from the credential helper that it names. It is called only if a registry asks for them.
 // Its errors contain no text of the configuration and of helpers, which could be a password.
-func credentialsOf(env []string) auth.CredentialFunc {
+func credentialsOf(env []string, registry string) auth.CredentialFunc {
 	return func(ctx context.Context, host string) (auth.Credential, error) {
 		file, err := dockerConfig(env)
 		if file == "" || err != nil {
@@ -139,7 +140,7 @@ func credentialsOf(env []string) auth.CredentialFunc {
 		}
 		found, err := credentials.Credential(store)(ctx, host)
 		if err != nil && ctx.Err() == nil {
-			err = metier.Fieldf(metier.Invalid, "Request.Source", "registry_credentials", "sign in again with 'docker login "+host+"'", "the credentials of %s in %s, or its credential helper, do not work", termtext.Line(host), file)
+			err = metier.Fieldf(metier.Invalid, "Request.Source", "registry_credentials", "sign in again with 'docker login "+registry+"'", "the credentials of %s in %s, or its credential helper, do not work", registry, file)
 		}
 		return found, err
 	}
@@ -285,7 +286,7 @@ func (r *registryRepo) failed(ctx context.Context, reference string, err error) 
 	case errors.Is(err, errdef.ErrNotFound) || answered && res.StatusCode == http.StatusNotFound:
 		return metier.Fieldf(metier.NotFound, "Request.Source", "reference_missing", "check the address; some registries also answer so if you are not signed in", "%s has no %s", r.source.Location, termtext.Quote(reference))
 	case errors.Is(err, auth.ErrBasicCredentialNotFound) || answered && (res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden):
-		return metier.Fieldf(metier.Denied, "Request.Source", "registry_denied", "sign in with 'docker login "+r.at.Host+"' as a user who may do this", "%s needs permission", r.source.Location)
+		return metier.Fieldf(metier.Denied, "Request.Source", "registry_denied", "sign in with 'docker login "+r.remote.Reference.Registry+"' as a user who may do this", "%s needs permission", r.source.Location)
 	case answered:
 		code := ""
 		if len(res.Errors) > 0 && errorCode.MatchString(res.Errors[0].Code) {

@@ -81,7 +81,7 @@ func TestResume_RefusesOtherParts(t *testing.T) {
 		"of a longer file": func(w http.ResponseWriter) { partial(w, "bytes 10-29/30", `"a"`, 206) },
 		"without a range":  func(w http.ResponseWriter) { partial(w, "", `"a"`, 206) },
 		"of another file":  func(w http.ResponseWriter) { partial(w, "bytes 10-19/20", `"b"`, 206) },
-		"whole":            func(w http.ResponseWriter) { partial(w, "", `"a"`, 200) },
+		"whole":            func(w http.ResponseWriter) { partial(w, "bytes 10-19/20", `"a"`, 200) },
 		"a redirect to this machine": func(w http.ResponseWriter) {
 			w.Header().Set("Location", "https://127.0.0.1/x")
 			w.WriteHeader(http.StatusFound)
