@@ -32,9 +32,14 @@ func (f *installFlags) network(c *cobra.Command) {
 	c.Flags().BoolVar(&f.offline, "offline", false, "use no network; archives and artifacts with a locked digest can come from earlier downloads")
 }
 
+// scanned adds the flag of a command that scans files.
+func (f *installFlags) scanned(c *cobra.Command) {
+	c.Flags().BoolVar(&f.findings, "allow-findings", false, "also install skills in which the scanner finds signs of an attack")
+}
+
 // checked adds the flags of a command that checks new files before it installs them.
 func (f *installFlags) checked(c *cobra.Command) {
-	c.Flags().BoolVar(&f.findings, "allow-findings", false, "also install skills in which the scanner finds signs of an attack")
+	f.scanned(c)
 	c.Flags().StringArrayVar(&f.signers, "accept-signer", nil, "accept this `ID` as the new signer of a skill that another one signed before, or none (repeatable)")
 }
 
@@ -210,11 +215,11 @@ scanned like those of new skills.`,
 			if err != nil {
 				return err
 			}
-			place.accept(p)
+			p.AllowFindings = place.findings
 			return a.change(c.Context(), in, p, place.yes)
 		}}
 	place.flags(c)
-	place.checked(c)
+	place.scanned(c)
 	a.completions(c)
 	return c
 }

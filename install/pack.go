@@ -31,8 +31,8 @@ var secretFile = regexp.MustCompile(`(?i)(^|/)(\.env(\..+)?|\.netrc|\.npmrc|\.py
 
 // Pack writes an archive of the skill in a folder. The name of file decides the format: zip, also for
 // .skill, tar, or tar.gz. The archive contains one folder with the skill's name, and the same files
-// always give the same bytes. A skill that would not load, or with a file that cannot be packed, is an
-// error.
+// always give the same bytes. A skill that would not load, or has a bad signature or a file that cannot be
+// packed, is an error.
 func Pack(ctx context.Context, dir, file string, w io.Writer, set settings.Settings) (Packed, error) {
 	format, ok := archive.FormatOf(file)
 	if !ok {
@@ -43,6 +43,9 @@ func Pack(ctx context.Context, dir, file string, w io.Writer, set settings.Setti
 		return Packed{}, err
 	}
 	defer p.bundle.Close()
+	if _, err := p.signatures(ctx); err != nil {
+		return Packed{}, about(p.skill, err)
+	}
 	h := digest.New()
 	if err := archive.Write(ctx, io.MultiWriter(w, h), format, p.files(ctx, p.bundle.Open)); err != nil {
 		return Packed{}, about(p.skill, err)

@@ -111,6 +111,9 @@ func (p *Publication) pack(ctx context.Context, from packable) error {
 	for _, f := range from.manifest.Files {
 		c.Bytes += f.Size
 	}
+	if c.Signature, err = from.signatures(ctx); err != nil {
+		return err
+	}
 	r, err := scan.Skill(ctx, files.FS(), nil)
 	if err != nil {
 		return err

@@ -20,12 +20,23 @@ const Unsigned = "none"
 
 // signatures checks the signatures of the skill in a bundle. src is where it came from.
 func (s *Store) signatures(ctx context.Context, name string, src Source, b metier.Bundle, m metier.Manifest) (*signature.Result, error) {
-	sub := signature.Subject{Name: name, Source: src.Location, Known: s.lock.Skills[name].Signers, Files: signedFiles(m), Read: reader(ctx, b, m)}
-	r, err := s.o.Trust.Check(sub)
+	r, err := s.o.Trust.Check(signature.Subject{Name: name, Source: src.Location, Known: s.lock.Skills[name].Signers, Files: signedFiles(m), Read: reader(ctx, b, m)})
+	return &r, invalid(err, "do not install the skill; ask its author to sign it again")
+}
+
+// invalid returns an error about a bad signature as an error of this package.
+func invalid(err error, hint string) error {
 	if bad, ok := errors.AsType[*signature.BadError](err); ok {
-		return nil, &metier.Error{Path: bad.File, Kind: metier.Denied, Code: "signature_invalid", Hint: "do not install the skill; ask its author to sign it again", Err: bad.Err}
+		return &metier.Error{Path: bad.File, Kind: metier.Denied, Code: "signature_invalid", Hint: hint, Err: bad.Err}
 	}
-	return &r, err
+	return err
+}
+
+// signatures checks the signatures of a skill that would be given to others. Those whose keys are unknown
+// are not checked.
+func (p packable) signatures(ctx context.Context) (*signature.Result, error) {
+	r, err := signature.Trust{}.Check(signature.Subject{Name: p.skill.Slug, Files: signedFiles(p.manifest), Read: reader(ctx, p.bundle, p.manifest)})
+	return &r, invalid(err, "sign the skill again with 'metier sign FOLDER', or remove the signature")
 }
 
 // reader returns a function that reads a file of a bundle, with the bytes of the manifest.
