@@ -1,6 +1,7 @@
 package install
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,9 @@ const step = "install-step"
 
 // Apply makes the change. If the process is killed, the store has either the old skills or the new
 // ones when it is opened again.
-func (p *Plan) Apply(ctx context.Context) error {
-	s := p.store
+func (p *Plan) Apply(ctx context.Context) (err error) {
+	s, left := p.store, ""
+	defer func() { err = s.fault(err, left) }()
 	if err := p.Check(); err != nil {
 		return errors.Join(err, p.Discard())
 	}
@@ -45,15 +47,10 @@ func (p *Plan) Apply(ctx context.Context) error {
 	if d.Lock = string(next.Bytes()); len(d.Lock) > maxLock {
 		return errors.Join(tooLarge("write", s.o.Lock), p.Discard())
 	}
-	var err error
 	if d.Other, err = s.skillsLockText(ctx, p); err != nil {
 		return errors.Join(err, p.Discard())
 	}
-	notes, err := s.own(provenances) // must not fail after the decision
-	if err != nil {
-		return errors.Join(err, p.Discard())
-	}
-	if err := notes.Close(); err != nil {
+	if err := errors.Join(s.writable(), s.unchanged()); err != nil {
 		return errors.Join(err, p.Discard())
 	}
 	if err := confine.Sync(s.root); err != nil {
@@ -64,15 +61,26 @@ func (p *Plan) Apply(ctx context.Context) error {
 	}
 	if clean, err := s.decide(d); err != nil {
 		if !clean {
+			left = pending
 			return err
 		}
 		return errors.Join(err, p.Discard())
 	}
+	left = pending
 	if err := s.finish(context.WithoutCancel(ctx), d); err != nil {
 		return err
 	}
 	s.lock = next
 	return nil
+}
+
+// unchanged reports a lock that another program changed since the store was opened.
+func (s *Store) unchanged() error {
+	now, err := ReadLock(s.o.Lock)
+	if err == nil && !bytes.Equal(now.Bytes(), s.lock.Bytes()) {
+		err = &metier.Error{Op: "write", Path: s.o.Lock, Kind: metier.Conflict, Code: "lock_changed", Hint: "run the command again", Err: errors.New("another program changed the file meanwhile")}
+	}
+	return err
 }
 
 // recover completes the change in the journal, if there is one, and removes everything staged.
@@ -83,7 +91,7 @@ func (s *Store) recover(ctx context.Context) error {
 	}
 	if ok {
 		if err := s.finish(ctx, d); err != nil {
-			return err
+			return s.fault(err, pending)
 		}
 		s.Recovered = true
 	}

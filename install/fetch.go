@@ -69,14 +69,14 @@ func (s *Store) fetch(ctx context.Context, src Source, o FetchOptions) (*Fetched
 	}
 	name := "fetch-" + s.o.ID()
 	if err := s.work.Mkdir(name, 0o700); err != nil {
-		return nil, err
+		return nil, s.fault(err, "")
 	}
 	remove := func() error { return s.work.RemoveAll(name) }
 	o = s.options(o)
 	o.Dir = s.path(work, name)
 	f, err := Fetch(ctx, src, o)
 	if err != nil {
-		return nil, errors.Join(err, remove())
+		return nil, errors.Join(s.fault(err, ""), remove())
 	}
 	f.done, f.harnesses = remove, s.o.Harnesses
 	return f, nil

@@ -95,6 +95,9 @@ func readLockFile(file string) ([]byte, error) {
 		return nil, err
 	}
 	raw, more, err := confine.ReadBeneath(filepath.Dir(file), filepath.Base(file), maxLock)
+	if errors.Is(err, fs.ErrPermission) {
+		err = &metier.Error{Op: "read", Path: file, Kind: metier.Unavailable, Code: "lock_unreadable", Hint: "check its owner and its permissions", Err: fs.ErrPermission}
+	}
 	if err == nil && more {
 		err = tooLarge("read", file)
 	}

@@ -225,7 +225,7 @@ func (p *Plan) stage(ctx context.Context, f *Found, sk metier.Skill, r Request) 
 		return c, p.scan(ctx, &c, c.Name)
 	}
 	if err := p.copy(ctx, b, m, sk.Slug); err != nil {
-		return c, err
+		return c, p.store.fault(err, "")
 	}
 	if f.harnesses {
 		if err := p.validate(ctx, &c, r); err != nil {
@@ -294,6 +294,11 @@ func (r Request) check(sk metier.Skill) error {
 	}
 	switch {
 	case sk.Head.Broken || !sk.Head.Front.HasName && r.validation == settings.InstallValidationMinimal:
+		for _, d := range sk.Diagnostics {
+			if d.Severity == skillmd.Error {
+				return rejected(cmp.Or(d.Path, sk.ID.Path), "its SKILL.md cannot be used: "+d.Detail)
+			}
+		}
 		return rejected(sk.ID.Path, "its SKILL.md cannot be used")
 	case !sk.Head.Front.HasDescription && r.validation == settings.InstallValidationMinimal:
 		return rejected(sk.ID.Path, "it has no description")

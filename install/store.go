@@ -85,18 +85,18 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, metier.Errorf(metier.Denied, "install_root_outside", "remove the link", "%s leads to %s, in the data of a version control system", o.Dir, s.real)
 	}
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
-		return nil, err
+		return nil, s.fault(err, "")
 	}
 	root, err := os.OpenRoot(o.Dir)
 	if err != nil {
-		return nil, err
+		return nil, s.fault(err, "")
 	}
 	s.root = root
 	if s.work, err = s.own(work); err != nil {
-		return nil, errors.Join(err, root.Close())
+		return nil, errors.Join(s.fault(err, ""), root.Close())
 	}
 	if err := ignore(root); err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(s.fault(err, ""), s.Close())
 	}
 	if s.held, err = lockfile.Wait(ctx, s.path(work, "lock")); err == nil {
 		err = s.recover(ctx)
@@ -105,7 +105,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		s.lock, err = ReadLock(o.Lock)
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(s.fault(err, ""), s.Close())
 	}
 	return s, nil
 }
