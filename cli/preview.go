@@ -8,6 +8,7 @@ import (
 	"metier/install"
 	"metier/internal/distinct"
 	"metier/internal/plural"
+	"metier/internal/termtext"
 	"metier/scan"
 )
 
@@ -37,8 +38,13 @@ func (a *app) showChanges(p *install.Plan) {
 func (a *app) preview(c install.Change) {
 	t := table{}
 	line := func(name, text string) {
-		if text != "" {
-			t.add(name, text)
+		switch width := a.columns(); {
+		case text == "":
+		case width == 0:
+			t.add(name, termtext.Line(text))
+		default: // so that no line of the text begins where lines of metier do
+			const first = 17 // the indentation, and the longest name
+			t.addWrapped(1, width-first, name, termtext.Line(text))
 		}
 	}
 	line("plugin", c.Entry.Plugin)

@@ -177,7 +177,7 @@ func tools(list []string) string {
 	if len(list) == 0 {
 		return "none"
 	}
-	return oneLine(strings.Join(list, " "))
+	return termtext.Line(strings.Join(list, " "))
 }
 
 func (a *app) showFileDiff(f install.FileDiff) {
@@ -192,7 +192,7 @@ func (a *app) showFileDiff(f install.FileDiff) {
 	if f.Note != "" {
 		kind += ": " + f.Note
 	}
-	fmt.Fprintf(a.Out, "  %s %s %s%s\n", mark, f.Action, oneLine(f.Path), kind)
+	fmt.Fprintf(a.Out, "  %s %s %s%s\n", mark, f.Action, termtext.Line(f.Path), kind)
 	for line := range strings.Lines(f.Text) {
 		if !strings.HasPrefix(line, "--- ") && !strings.HasPrefix(line, "+++ ") {
 			fmt.Fprintf(a.Out, "      %s\n", termtext.Escape(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    ")))

@@ -67,7 +67,7 @@ func (s *Store) writable() error {
 
 // probe creates and removes a temporary file. One that is left after a crash is replaced by the next.
 func probe(dir *os.Root, name string) error {
-	p, err := atomicfile.Prepare(dir, name, "probe", nil, 0o600, false)
+	p, err := atomicfile.Prepare(dir, name, "probe", 0o600, false)
 	if err != nil {
 		return &fs.PathError{Op: "write in", Path: filepath.Clean(dir.Name()), Err: cause(err)}
 	}

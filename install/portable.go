@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	"metier"
 	"metier/internal/archive"
@@ -49,8 +50,8 @@ type repositories struct {
 func (r repositories) add(file string) {
 	for p := file; p != "."; p = path.Dir(p) {
 		dir := strings.ToLower(path.Dir(p))
-		switch strings.ToLower(path.Base(p)) {
-		case ".git":
+		switch macName(path.Base(p)) {
+		case ".git", "git~1":
 			r.heads[dir], r.rests[dir] = file, true
 		case "head":
 			if _, ok := r.heads[dir]; !ok {
@@ -60,6 +61,16 @@ func (r repositories) add(file string) {
 			r.rests[dir] = true
 		}
 	}
+}
+
+// macName returns a name as macOS compares it: without case, and without characters that it ignores.
+func macName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 0x200c && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x206a && r <= 0x206f || r == 0xfeff {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
 }
 
 // found returns a file of the first repository, or "".

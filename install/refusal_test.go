@@ -23,6 +23,8 @@ func TestPrepare_RefusesRepositoriesInSkills(t *testing.T) {
 		"commondir": {"HEAD", "commondir"},
 		"files":     {"HEAD", "objects"},
 		"a file":    {"sub/.git"},
+		"on macOS":  {"sub/.g\u200cIt/config"},
+		"on NTFS":   {"sub/GIT~1/config"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

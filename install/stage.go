@@ -227,12 +227,30 @@ func (p *Plan) stage(ctx context.Context, f *Found, sk metier.Skill, r Request) 
 	if err := p.copy(ctx, b, m, sk.Slug); err != nil {
 		return c, p.store.fault(err, "")
 	}
+	staged := path.Join(work, p.id, "new", c.Name)
 	if f.harnesses {
-		if err := p.validate(ctx, &c, r); err != nil {
-			return c, err
-		}
+		err = p.validate(ctx, &c, r)
+	} else {
+		err = p.unchanged(sk, staged)
 	}
-	return c, p.scan(ctx, &c, path.Join(work, p.id, "new", c.Name))
+	if err != nil {
+		return c, err
+	}
+	return c, p.scan(ctx, &c, staged)
+}
+
+// unchanged reports a staged SKILL.md with other frontmatter than the one that was read, and that users see.
+func (p *Plan) unchanged(sk metier.Skill, folder string) error {
+	front, err := p.front(folder)
+	was := sk.Head.Front
+	if err == nil && (front.Name != was.Name || front.Description != was.Description || !slices.Equal(front.AllowedTools, was.AllowedTools)) {
+		err = changing(cmp.Or(sk.Head.FileName, "SKILL.md"))
+	}
+	return err
+}
+
+func changing(file string) error {
+	return &metier.Error{Path: file, Kind: metier.Conflict, Code: "skill_changing", Hint: "try again", Err: errors.New("the file changed while it was copied")}
 }
 
 // scan searches the files of a change, in a folder of the store, for signs of an attack.
@@ -369,75 +387,6 @@ func copyFile(ctx context.Context, b metier.Bundle, f metier.File, to *os.Root) 
 		return changing(f.Path)
 	}
 	return nil
-}
-
-// changing is the error for a file that does not have the digest of the manifest.
-func changing(path string) error {
-	return &metier.Error{Path: path, Kind: metier.Conflict, Code: "skill_changing", Hint: "try again", Err: errors.New("the file changed while it was copied")}
-}
-
-// compare finds out what a change does to the store, and whether it may.
-func (s *Store) compare(ctx context.Context, c *Change, agents []string, force bool) error {
-	was, locked := s.lock.Skills[c.Name]
-	if locked {
-		c.Was = &was
-	}
-	c.Entry.Agents = union(was.Agents, agents)
-	m, err := s.manifest(ctx, c.Name)
-	if metier.KindOf(err) == metier.NotFound && !errors.Is(err, fs.ErrNotExist) {
-		c.Action, c.Files = Add, differences(nil, c.Entry.Files)
-		return nil
-	}
-	if err != nil && !force {
-		if locked && metier.CodeOf(err) == "skill_exists" {
-			return s.modified(c.Name)
-		}
-		return err
-	}
-	now := lockedFiles(m)
-	c.Modified = locked && string(m.Tree) != was.Tree
-	c.Action, c.Files = Replace, differences(now, c.Entry.Files)
-	switch {
-	case err == nil && string(m.Tree) == c.Entry.Tree:
-		c.Action = Keep
-		if was.Tree == c.Entry.Tree {
-			c.Entry.Scanner = was.Scanner
-			if len(c.Signature.Unknown) > 0 {
-				c.Entry.Signers = was.Signers // the same files have the same signers, whichever keys are known here
-			}
-		}
-	case force:
-	case !locked:
-		return metier.Fieldf(metier.Conflict, "Request.Force", "skill_exists", "remove the folder, or set Request.Force to replace it", "%s exists and was not installed by metier", s.path(c.Name))
-	case c.Modified:
-		return s.modified(c.Name)
-	case was.Kind != c.Entry.Kind || was.Location != c.Entry.Location || was.Path != c.Entry.Path:
-		return metier.Fieldf(metier.Conflict, "Request.Force", "skill_of_other_source", "remove the skill first, or set Request.Force to replace it", "%s was installed from %s", s.path(c.Name), was.Source)
-	}
-	return nil
-}
-
-func (s *Store) modified(name string) error {
-	return metier.Fieldf(metier.Conflict, "Request.Force", "skill_modified", "keep the changes under another name, or set Request.Force to discard them", "%s was changed after it was installed", s.path(name))
-}
-
-// differences returns the files that differ, by path.
-func differences(was, now map[string]LockedFile) []FileChange {
-	var out []FileChange
-	for _, p := range slices.Sorted(maps.Keys(now)) {
-		if old, ok := was[p]; !ok {
-			out = append(out, FileChange{p, Add})
-		} else if old != now[p] {
-			out = append(out, FileChange{p, Replace})
-		}
-	}
-	for _, p := range slices.Sorted(maps.Keys(was)) {
-		if _, ok := now[p]; !ok {
-			out = append(out, FileChange{p, Remove})
-		}
-	}
-	slices.SortFunc(out, func(a, b FileChange) int { return cmp.Compare(a.Path, b.Path) })
-	return out
 }
 
 // Discard removes what was staged.

@@ -30,9 +30,16 @@ func Escape(s string) string {
 	return b.String()
 }
 
-// Line is like Escape, but first replaces each run of white space with a space.
+// Line is like Escape, but first replaces each run of white space, and of letters that look like it, with a
+// space.
 func Line(s string) string {
-	return Escape(strings.Join(strings.FieldsFunc(s, unicode.IsSpace), " "))
+	return Escape(strings.Join(strings.FieldsFunc(s, blank), " "))
+}
+
+// blank reports whether a character is white space or looks like it: the Braille pattern without dots, and
+// the fillers of Hangul.
+func blank(r rune) bool {
+	return unicode.IsSpace(r) || r == 0x2800 || r == 0x115f || r == 0x1160 || r == 0x3164 || r == 0xffa0
 }
 
 // Quote escapes up to 200 bytes of s and puts them in quotes, for messages.
