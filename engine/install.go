@@ -185,6 +185,10 @@ func (in *Installation) Source(text, dir string) (install.Source, error) {
 	if err != nil {
 		return s, err
 	}
+	if info, err := os.Stat(filepath.Join(dir, text)); err == nil && info.IsDir() && s.Kind == install.Git {
+		text = termtext.Line(text)
+		in.e.Notify(Notice{Severity: Warning, Text: text + " is taken for a repository on GitHub; for the folder, use ./" + text})
+	}
 	return s, in.allowed(s)
 }
 

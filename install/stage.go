@@ -70,8 +70,8 @@ func (c Change) Changes() bool { return c.Action != Keep || len(c.Links) > 0 }
 
 // FileChange is a file that differs.
 type FileChange struct {
-	Path   string
-	Action Action
+	Path   string `json:"path"`
+	Action Action `json:"action"`
 }
 
 // Request is what to install.
