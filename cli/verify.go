@@ -57,6 +57,11 @@ func (a *app) showVerified(list []install.Verified) error {
 			file = v.Err.Error()
 		}
 		t.add(v.Name, string(v.State), file, source)
+		if v.Entry != nil {
+			for _, r := range v.Entry.Unmet {
+				t.add("", "requires", r+", which is not installed", "")
+			}
+		}
 		for _, f := range v.Files {
 			t.add("", string(f.Action), f.Path, "")
 		}

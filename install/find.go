@@ -73,7 +73,7 @@ func Find(ctx context.Context, f *Fetched, set settings.Settings) (*Found, error
 		return nil, err
 	}
 	if _, err := os.Lstat(filepath.Join(dir, harness.File)); err == nil {
-		f.Notes = append(f.Notes, "the source is a harness: 'metier add SOURCE --harness' installs it as a whole")
+		f.Notes = append(f.Notes, "the source is a harness: without it, its skills can lack what HARNESS.md says")
 	}
 	if len(out.Skills) == 0 {
 		return nil, metier.Fieldf(metier.NotFound, "Request.Source", "source_without_skills", "use a folder that contains a SKILL.md, or contains folders that do", "%s contains no skill%s", f.Source, f.also())

@@ -183,7 +183,7 @@ func otherPlugin(name string, raw json.RawMessage) string {
 	}
 	src, err := Parse(location, "/", "")
 	if err != nil || src.Local() || src.Kind != Git || !sourceForm.MatchString(location) {
-		return fmt.Sprintf("plugin %s is of a source that metier cannot install from: %s", name, termtext.Line(cutText(string(raw))))
+		return fmt.Sprintf("plugin %s is in a source that is not supported: %s", name, termtext.Line(cutText(string(raw))))
 	}
 	return fmt.Sprintf("plugin %s is in another source, and was not fetched: 'metier add %s'", name, location)
 }

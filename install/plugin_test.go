@@ -115,7 +115,7 @@ func TestPrepare_InstallsSkillsOfAMarketplace(t *testing.T) {
 		for _, want := range []string{
 			`plugin "far" is in another source, and was not fetched: 'metier add acme/far@v1'`,
 			`plugin "farther" is in another source, and was not fetched: 'metier add https://git.example.com/far.git@0123456789012345678901234567890123456789#a/b'`,
-			`plugin "npm" is of a source that metier cannot install from: `, `plugin "odd" is of a source that metier cannot install from: `,
+			`plugin "npm" is in a source that is not supported: `, `plugin "odd" is in a source that is not supported: `,
 			`plugin "review" also contains what metier does not install: commands, agents, hooks`, `plugin "rooted" also contains what metier does not install: hooks`,
 			"plugins name folders without a skill: ", `skills/gone"`,
 		} {

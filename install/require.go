@@ -135,7 +135,7 @@ func (n *needs) resolve(sk metier.Skill, r requirement) {
 		return
 	case here == nil:
 		n.unfound = append(n.unfound, name)
-		bad(metier.NotFound, "requirement_missing", n.nearest(name), "it needs %s, which is neither in %s nor installed", termtext.Quote(r.text), n.found.Source)
+		bad(metier.NotFound, "requirement_missing", cmp.Or(n.nearest(name), n.wider()), "it needs %s, which is neither in %s nor installed", termtext.Quote(r.text), n.found.Source)
 		return
 	case n.skip:
 		n.unmet[sk.Slug] = append(n.unmet[sk.Slug], cutText(r.text))
@@ -213,6 +213,14 @@ func (n *needs) nearest(name string) string {
 		return "do not trust the name: it looks like " + termtext.Quote(other) + ", but has other characters"
 	}
 	return ""
+}
+
+// wider returns a hint if only a folder of the source was searched, or "".
+func (n *needs) wider() string {
+	if n.found.Source.Path == "" || n.found.Source.Kind == Index {
+		return ""
+	}
+	return "if it is elsewhere in " + n.found.Source.Location + ", install from there without the folder, and name the skills in Request.Skills; or set Request.SkipRequirements"
 }
 
 // checkCycles refuses skills that need each other. A cycle that the lock has already is accepted.

@@ -70,9 +70,9 @@ func (s *Store) Search(ctx context.Context, registry, query string, limit int) (
 	out := Results{Query: strings.TrimSpace(query), Skills: []Result{}}
 	switch {
 	case out.Query == "" || len(out.Query) > maxQuery:
-		return out, metier.Fieldf(metier.Invalid, "Request.Query", "query_invalid", "use some words", "the query is empty, or has more than %d bytes", maxQuery)
+		return out, metier.Errorf(metier.Invalid, "query_invalid", "use some words", "the query is empty, or has more than %d bytes", maxQuery)
 	case limit < 0:
-		return out, metier.Fieldf(metier.Invalid, "Request.Limit", "limit_invalid", fmt.Sprintf("use a number from 1 to %d", maxResults), "the limit %d is negative", limit)
+		return out, metier.Errorf(metier.Invalid, "limit_invalid", fmt.Sprintf("use a number from 1 to %d", maxResults), "the limit %d is negative", limit)
 	}
 	limit = min(cmp.Or(limit, defaultResults), maxResults)
 	w, u, err := newWeb(registry, webOptions{})
