@@ -6,7 +6,9 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -198,4 +200,39 @@ func TestSearch_TellsWhatIsInstalled(t *testing.T) {
 	if _, err := s.Search(t.Context(), web.URL, "x", -1); metier.CodeOf(err) != "limit_invalid" {
 		t.Errorf("Search: %v, want limit_invalid", err)
 	}
+}
+
+func TestJobs_LimitHowManyRunAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var opened atomic.Int32
+		release := make(chan struct{})
+		j := install.NewJobs(install.JobOptions{Parallel: 2, Open: func(context.Context, string, install.Request) (*install.Store, settings.Settings, error) {
+			opened.Add(1)
+			<-release
+			return nil, settings.Settings{}, metier.Errorf(metier.Unavailable, "test", "", "no store")
+		}})
+		var ids []string
+		for range 6 {
+			x, err := j.Start("ann", install.Request{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, x.ID)
+		}
+		for _, want := range []int32{2, 3} {
+			synctest.Wait()
+			if got := opened.Load(); got != want {
+				t.Errorf("%d jobs have run, want %d", got, want)
+			}
+			release <- struct{}{}
+		}
+		close(release)
+		for _, id := range ids {
+			if got := ended(t, j, "ann", id); got.Status != install.Failed || got.Code != "test" {
+				t.Errorf("a job ended as %+v", got)
+			}
+		}
+		j.Close()
+	})
 }

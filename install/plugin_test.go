@@ -187,3 +187,22 @@ func TestPrepare_ListsAMarketplaceWithoutSkills(t *testing.T) {
 		t.Errorf("Prepare: %v", err)
 	}
 }
+
+func TestUpdate_KeepsThePlugin(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	o := newOrigin(t)
+	o.commit(map[string]string{"plugin.json": agentPluginHead + "}", "hooks/a.sh": "x", "skills/pdf/SKILL.md": skill("pdf", "1"), "skills/docx/SKILL.md": skill("docx", "1")})
+	s := p.openWith(install.Options{Env: o.env()})
+	plan, err := p.prepare(s, install.Request{Source: o.source("", ""), Skills: []string{"pdf"}})
+	apply(t, plan, err)
+	o.commit(map[string]string{"skills/pdf/SKILL.md": skill("pdf", "2")})
+	plan, err = s.Update(t.Context(), nil, false, defaults(t))
+	apply(t, plan, err)
+	if diff := cmp.Diff(map[string]string{"pdf": "acme.tools"}, plugins(s)); diff != "" {
+		t.Errorf("plugins (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{`plugin "acme.tools" also contains what metier does not install: hooks`}, plan.Notes); diff != "" {
+		t.Errorf("notes (-want +got):\n%s", diff)
+	}
+}

@@ -321,3 +321,38 @@ func TestLock_WithADependencyThatIsNotInIt(t *testing.T) {
 		t.Errorf("ReadLock: %v, want lock_invalid", err)
 	}
 }
+
+func TestPrepare_ReplacesNoModifiedSkillForARequirement(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(map[string]string{"pdf/SKILL.md": requiring("pdf", "requires: docx ^2"), "docx/SKILL.md": requiring("docx", "version: 1.0.0")})
+	s := p.open()
+	plan, err := p.prepare(s, p.choose("docx"))
+	apply(t, plan, err)
+	p.put(filepath.Join(p.dir, "docx", "SKILL.md"), skill("docx", "Mine."))
+	p.write(map[string]string{"docx/SKILL.md": requiring("docx", "version: 2.0.0")})
+	r := p.choose("pdf")
+	r.Force = true
+	if _, err := p.prepare(s, r); metier.CodeOf(err) != "skill_modified" || !strings.Contains(fmt.Sprint(err), "it is needed by pdf") {
+		t.Errorf("Prepare: %v, want skill_modified", err)
+	}
+}
+
+func TestPrepare_ReplacesNoPinnedSkillForARequirement(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	o := newOrigin(t)
+	first := o.commit(map[string]string{"docx/SKILL.md": requiring("docx", "version: 1.0.0")})
+	s := p.openWith(install.Options{Env: o.env()})
+	plan, err := p.prepare(s, install.Request{Source: o.source(first, "")})
+	apply(t, plan, err)
+	o.commit(map[string]string{"docx/SKILL.md": requiring("docx", "version: 2.0.0"), "pdf/SKILL.md": requiring("pdf", "requires: docx ^2"), "xml/SKILL.md": requiring("xml", "requires: docx ^1")})
+	if _, err := p.prepare(s, install.Request{Source: o.source("", ""), Skills: []string{"pdf"}}); metier.CodeOf(err) != "skill_of_other_source" {
+		t.Errorf("Prepare: %v, want skill_of_other_source", err)
+	}
+	plan, err = p.prepare(s, install.Request{Source: o.source("", ""), Skills: []string{"xml"}})
+	apply(t, plan, err)
+	if got := s.Lock().Skills["docx"].Version; got != "1.0.0" {
+		t.Errorf("docx has the version %s", got)
+	}
+}
