@@ -27,8 +27,8 @@ const (
 
 // Limits of manifests.
 const (
-	maxPluginManifest = 4 << 20 // bytes
-	maxPlugins        = 5_000   // of a marketplace
+	maxPluginFile = 4 << 20 // bytes
+	maxPlugins    = 5_000   // of a marketplace
 )
 
 // agentPluginSchemas are the versions of Agent Plugins that are supported.
@@ -85,7 +85,7 @@ func badPlugin(file, format string, args ...any) error {
 
 // readManifest reads a manifest. It returns nil if the file does not exist.
 func readManifest(root *os.Root, file string) (map[string]json.RawMessage, error) {
-	raw, err := namedfile.ReadIn(root, filepath.FromSlash(file), maxPluginManifest)
+	raw, err := namedfile.ReadIn(root, filepath.FromSlash(file), maxPluginFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
