@@ -226,6 +226,35 @@ func TestRegistry_InstallsWhatOrasPushes(t *testing.T) {
 	}
 }
 
+func TestRegistry_InstallsImages(t *testing.T) {
+	t.Parallel()
+	for name, start := range registries {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := newUser(t, start(t))
+			files := map[string][]byte{}
+			for _, name := range []string{"SKILL.md", "scripts/run.sh"} {
+				raw, err := os.ReadFile(filepath.Join(u.dir, "pdf", name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				files[name] = raw
+			}
+			image, err := crane.Image(files)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := crane.Push(image, u.host+"/acme/pdf:3.0", crane.Insecure); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := u.add("oci://" + u.host + "/acme/pdf:3.0"); err != nil {
+				t.Fatal(err)
+			}
+			u.installed()
+		})
+	}
+}
+
 func TestRegistry_AcceptsTheCredentialsOfDocker(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "htpasswd")
