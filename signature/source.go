@@ -49,6 +49,9 @@ func parsePattern(pattern string) (base string, below bool, err error) {
 	if err != nil {
 		return "", false, fmt.Errorf("%q: %w", pattern, err)
 	}
+	if at := base[strings.LastIndex(base, "/"):]; strings.HasPrefix(base, "oci:") && strings.ContainsAny(at, ":@") && strings.Count(base, "/") > 2 {
+		return "", false, fmt.Errorf("%q: omit the tag or the digest; a pattern covers all versions", pattern)
+	}
 	return base, below, nil
 }
 

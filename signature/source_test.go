@@ -50,6 +50,8 @@ func TestListed_CoversNoMoreThanItsText(t *testing.T) {
 		{"http://[::1]:8080/*", "http://[::1]:8080/a", true},
 		{"file:///srv/skills/*", "file:///srv/skills/a.git", true},
 		{"file:///srv/skills/*", "file:///srv/skills-evil/a", false},
+		{"oci://localhost:5000/pdf", "oci://localhost:5000/pdf", true},
+		{"oci://localhost:5000/*", "oci://localhost:5000/pdf", true},
 		{"oci://registry.example.com/acme/*", "oci://registry.example.com/acme/pdf", true},
 	}
 	for _, tt := range tests {
@@ -66,7 +68,7 @@ func TestCheckSource_RefusesPatternsThatCoverMoreThanTheySeemTo(t *testing.T) {
 	t.Parallel()
 	for _, p := range []string{"", "*", "/*", "https://*", "https://*/x", "https://github.com/acme*", "https://github.com/*/skills", "https://*.example.com/x", "acme", "acme*/x",
 		"https://user:secret@example.com/x", "https://user@example.com/x", "https://example.com/a/../b", "https://example.com/%61", "https://example.com/a?b", "https://example.com/a#b",
-		"ext::sh -c x", "ftp://example.com/x", "javascript:x", "https:///x", "https://exa mple.com/x", "https://exämple.com/x", "https://-x/y", "/srv/skills", "./skills"} {
+		"ext::sh -c x", "ftp://example.com/x", "javascript:x", "https:///x", "https://exa mple.com/x", "https://exämple.com/x", "https://-x/y", "/srv/skills", "./skills", "oci://example.com/acme/pdf:1.0", "oci://example.com/acme/pdf@sha256:0"} {
 		if signature.CheckSource(p) == nil {
 			t.Errorf("%q is accepted", p)
 		}

@@ -20,11 +20,11 @@ const (
 	SuffixSigstore = ".sigstore.json"
 )
 
-// Limits of the signatures of a skill.
-const (
-	maxFiles = 8
-	maxBytes = 128 << 10 // of one
-)
+// MaxBytes is the size of the largest signature file that is accepted.
+const MaxBytes = 128 << 10
+
+// maxFiles limits the signatures of a skill.
+const maxFiles = 8
 
 // Statement is what a signature of a skill is about.
 type Statement struct {

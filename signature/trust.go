@@ -167,8 +167,8 @@ func (r *Result) file(f File, sub Subject, suffix string, verifiers []Verifier, 
 	switch {
 	case f.Executable:
 		return errors.New("a signature must not be executable")
-	case f.Size > maxBytes:
-		return fmt.Errorf("a signature has at most %d bytes", maxBytes)
+	case f.Size > MaxBytes:
+		return fmt.Errorf("a signature has at most %d bytes", MaxBytes)
 	}
 	raw, err := sub.Read(f.Path)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"metier/internal/archive"
 	"metier/internal/digest"
 	"metier/internal/skillname"
+	"metier/signature"
 )
 
 // Schema identifies version 0.2.0 of the format of indexes.
@@ -175,6 +176,37 @@ func (s *Site) publish(ctx context.Context, snap *metier.Snapshot, sk metier.Ski
 	return old, nil
 }
 
+// fileName returns the name that a file of a skill has in the site.
+func fileName(f metier.File, sk metier.Skill) string {
+	if f.Path == sk.Head.FileName {
+		return "SKILL.md"
+	}
+	return f.Path
+}
+
+// checkSignatures reports a signature that is not about the files as clients get them.
+func checkSignatures(ctx context.Context, b metier.Bundle, m metier.Manifest, sk metier.Skill) error {
+	sub := signature.Subject{Name: sk.Name, Read: func(path string) ([]byte, error) {
+		in, err := b.Open(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := io.ReadAll(io.LimitReader(in, signature.MaxBytes))
+		return raw, errors.Join(err, in.Close())
+	}}
+	for _, f := range m.Files {
+		sub.Files = append(sub.Files, signature.File{Path: fileName(f, sk), Digest: string(f.Digest), Size: f.Size, Executable: f.Exec})
+	}
+	_, err := signature.Trust{}.Check(sub)
+	if bad, ok := errors.AsType[*signature.BadError](err); ok {
+		return unfit("its signature is not valid: %v", bad)
+	}
+	if err != nil {
+		return unpublishable{err}
+	}
+	return nil
+}
+
 // copyFiles copies the files of a skill into a folder of the site, and returns them as files of an
 // archive. Its SKILL.md always gets this name.
 func (s *Site) copyFiles(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, dir string) ([]archive.File, error) {
@@ -190,12 +222,12 @@ func (s *Site) copyFiles(ctx context.Context, snap *metier.Snapshot, sk metier.S
 	for _, d := range m.Diagnostics {
 		return nil, unfit("%s: %s", d.Path, d.Detail)
 	}
+	if err := checkSignatures(ctx, b, m, sk); err != nil {
+		return nil, err
+	}
 	var out []archive.File
 	for _, f := range m.Files {
-		name := f.Path
-		if name == sk.Head.FileName {
-			name = "SKILL.md"
-		}
+		name := fileName(f, sk)
 		if strings.Contains(name, "..") || strings.Contains(name, `\`) {
 			return nil, unfit("clients reject the name of its file %q", name)
 		}
