@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"metier"
-	"metier/settings"
 	"metier/source/local"
 )
 
@@ -86,7 +85,7 @@ func (s *Store) skillsLockText(ctx context.Context, p *Plan) ([]byte, error) {
 			delete(l.entries, c.Name)
 		case Add, Replace:
 			var src *local.Source
-			if src, err = local.New(s.path(work, p.id, "new", c.Name), &local.Options{FileNames: settings.FileNamesLower, Entry: entryFile(p.store.o.Harnesses)}); err != nil {
+			if src, err = local.New(s.path(work, p.id, "new", c.Name), &local.Options{Installed: true, Entry: entryFile(p.store.o.Harnesses)}); err != nil {
 				return nil, err
 			}
 			var hash string

@@ -16,7 +16,6 @@ import (
 	"metier/internal/confine"
 	"metier/internal/namedfile"
 	"metier/internal/rootfile"
-	"metier/settings"
 	"metier/source/local"
 )
 
@@ -88,7 +87,7 @@ func ReadProvenance(ctx context.Context, folder string, locks ...string) (Proven
 		if e, ok := lock.Skills[filepath.Base(folder)]; !ok || e.Source != p.Source || e.Commit != p.Commit || e.Digest != p.Digest || e.Tree != p.Tree {
 			continue
 		}
-		src, err := local.New(folder, &local.Options{FileNames: settings.FileNamesLower})
+		src, err := local.New(folder, &local.Options{Installed: true})
 		if err != nil {
 			return p, false, err
 		}

@@ -10,7 +10,6 @@ import (
 
 	"metier"
 	"metier/internal/digest"
-	"metier/settings"
 	"metier/signature"
 	"metier/source/local"
 )
@@ -61,7 +60,7 @@ func reader(ctx context.Context, b metier.Bundle, m metier.Manifest) func(path s
 // installed checks the signatures of the skill in a folder of the store. Without an error, it has the
 // signers of the lock, except those that cannot be checked.
 func (s *Store) installed(ctx context.Context, name string, e Entry) (*signature.Result, error) {
-	src, err := local.New(s.path(name), &local.Options{FileNames: settings.FileNamesLower, Entry: entryFile(s.o.Harnesses)})
+	src, err := local.New(s.path(name), &local.Options{Installed: true, Entry: entryFile(s.o.Harnesses)})
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,6 @@ import (
 	"metier/internal/confine"
 	"metier/internal/lockfile"
 	"metier/internal/rootfile"
-	"metier/settings"
 	"metier/signature"
 	"metier/source/local"
 )
@@ -202,7 +201,7 @@ func (s *Store) manifest(ctx context.Context, folder string) (metier.Manifest, e
 	case !info.IsDir():
 		return metier.Manifest{}, metier.Errorf(metier.Conflict, "skill_exists", "remove it", "%s is not a folder", s.path(folder))
 	}
-	src, err := local.New(s.path(folder), &local.Options{FileNames: settings.FileNamesLower, Entry: entryFile(s.o.Harnesses)})
+	src, err := local.New(s.path(folder), &local.Options{Installed: true, Entry: entryFile(s.o.Harnesses)})
 	if err != nil {
 		return metier.Manifest{}, err
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"metier"
-	"metier/settings"
 	"metier/signature"
 	"metier/source/local"
 )
@@ -82,7 +81,7 @@ func (s *Store) Verify(ctx context.Context, names []string) ([]Verified, error) 
 // unlocked returns the skills in the folder that are not in the lock, as they would be found: also those
 // in folders of folders, and behind links that stay in the project. Their names are their paths.
 func (s *Store) unlocked(ctx context.Context) ([]Verified, error) {
-	src, err := local.New(s.o.Dir, &local.Options{FileNames: settings.FileNamesLower, Entry: entryFile(s.o.Harnesses), Symlinks: settings.SymlinksInBounds, AllowedRoots: []string{s.o.Base}})
+	src, err := local.New(s.o.Dir, &local.Options{Installed: true, Entry: entryFile(s.o.Harnesses), AllowedRoots: []string{s.o.Base}})
 	if err != nil {
 		return nil, err
 	}

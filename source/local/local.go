@@ -36,6 +36,9 @@ type Options struct {
 	// AllowedRoots are other folders that a symlink in the root may lead into. Missing folders are
 	// ignored.
 	AllowedRoots []string
+	// Installed accepts what agents accept in their skills folders: also skill.md, and with AllowedRoots,
+	// links that stay in the root or in those.
+	Installed bool
 	// Within, if set, is a folder that must contain the root after links are resolved. Otherwise,
 	// opening it fails with Denied (setting root_scope).
 	Within string
@@ -101,13 +104,13 @@ func New(root string, o *Options) (*Source, error) {
 	if s.opt.Now == nil {
 		s.opt.Now = time.Now
 	}
-	s.names = entry.FileNames(s.opt.FileNames == settings.FileNamesLower)
+	s.names = entry.FileNames(s.opt.FileNames == settings.FileNamesLower || s.opt.Installed)
 	if s.opt.Entry != "" {
 		s.names = []string{s.opt.Entry}
 	}
 	s.children = s.opt.Scan == settings.ScanChildren
 	s.nested = s.opt.Nested == settings.NestedYes
-	s.links = s.opt.Symlinks == settings.SymlinksInBounds
+	s.links = s.opt.Symlinks == settings.SymlinksInBounds || s.opt.Installed && len(s.opt.AllowedRoots) > 0
 	path, err := s.resolve()
 	if err != nil {
 		if s.opt.Optional && (metier.KindOf(err) == metier.NotFound || s.unusable(err) != nil) {
