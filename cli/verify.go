@@ -35,6 +35,13 @@ Exit 0: the installed skills match the lock. 5: at least one differs.`,
 	return c
 }
 
+func differ(skills int) string {
+	if skills == 1 {
+		return "1 skill differs"
+	}
+	return plural.Of(skills, "skill") + " differ"
+}
+
 // verifiedDocument is the result of `verify`.
 type verifiedDocument struct {
 	OK     bool               `json:"ok"`
@@ -72,6 +79,6 @@ func (a *app) showVerified(list []install.Verified) error {
 	if bad == 0 {
 		return nil
 	}
-	return &problem{exit: exitDrift, code: "skill_modified", err: fmt.Errorf("%s differs from the lock", plural.Of(bad, "skill")),
+	return &problem{exit: exitDrift, code: "skill_modified", err: fmt.Errorf("%s from the lock", differ(bad)),
 		hint: "restore the files from version control, or install the skills again with 'metier add SOURCE --force'"}
 }

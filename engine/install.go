@@ -15,6 +15,7 @@ import (
 	"metier/install"
 	"metier/internal/agentdirs"
 	"metier/internal/confine"
+	"metier/internal/nearest"
 	"metier/internal/termtext"
 	"metier/policy"
 	"metier/settings"
@@ -146,7 +147,7 @@ func (in *Installation) agentDir(base string) func(agent string) (string, error)
 	return func(name string) (string, error) {
 		i := slices.Index(agentdirs.Names(), name)
 		if i < 0 {
-			return "", metier.Fieldf(metier.Invalid, "Request.Agents", "agent_unknown", "the agents are "+strings.Join(agentdirs.Names(), ", "), "there is no agent %q", name)
+			return "", metier.Fieldf(metier.Invalid, "Request.Agents", "agent_unknown", agentHint(name), "there is no agent %q", name)
 		}
 		agent := agentdirs.All()[i]
 		folders := agent.Project
@@ -162,6 +163,17 @@ func (in *Installation) agentDir(base string) func(agent string) (string, error)
 		}
 		return dir, nil
 	}
+}
+
+// agentHint names the agents that a user can mean, or all.
+func agentHint(name string) string {
+	names := agentdirs.Names()
+	for _, n := range names {
+		if strings.HasPrefix(name, n+"-") { // the package skills calls claude claude-code
+			return "use " + n
+		}
+	}
+	return cmp.Or(nearest.Hint(name, names), "the agents are "+strings.Join(names, ", "))
 }
 
 // chosen returns the real path of a skills folder in a project, and whether a user chose it: a project can

@@ -223,6 +223,11 @@ func archiveFailed(what string, err error) error {
 	if !ok {
 		kind = metier.Invalid
 	}
+	if e, ok := errors.AsType[*archive.Error](err); ok && e.Err != nil { // without the code, which is shown anyway
+		if err = e.Err; e.Entry != "" {
+			err = fmt.Errorf("entry %s: %w", termtext.Quote(e.Entry), e.Err)
+		}
+	}
 	return &metier.Error{Op: "extract", Path: what, Field: "Request.Source", Kind: kind, Code: string(code), Err: err}
 }
 

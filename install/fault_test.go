@@ -195,7 +195,7 @@ func TestApply_IntoFoldersThatAreReadOnly(t *testing.T) {
 		if out, err := exec.CommandContext(t.Context(), "umount", folder).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		s = p.open()
+		p.open()
 		p.noneStaged()
 		if diff := cmp.Diff(skill("pdf", "old"), p.read(filepath.Join(p.dir, "pdf/SKILL.md"))); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

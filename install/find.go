@@ -92,9 +92,12 @@ func (f *Fetched) also() string {
 // Choose returns the skills with these names. Without names, it returns the only skill, or all of
 // them if all is set.
 func (f *Found) Choose(names []string, all bool) ([]metier.Skill, error) {
+	if len(names) > 0 && all {
+		return nil, metier.Fieldf(metier.Invalid, "Request.All", "skills_not_chosen", "omit one of them", "both all skills and some of them are chosen")
+	}
 	if len(names) == 0 {
 		if len(f.Skills) > 1 && !all {
-			return nil, metier.Fieldf(metier.Invalid, "Request.Skills", "skills_not_chosen", "name them with Request.Skills, or set Request.All", "%s contains %s: %s",
+			return nil, metier.Fieldf(metier.Invalid, "Request.Skills", "skills_not_chosen", "name them with Request.Skills, or choose all with Request.All", "%s contains %s: %s",
 				f.Source, plural.Of(len(f.Skills), "skill"), brieflyNamed(f.Names()))
 		}
 		return f.Skills, nil

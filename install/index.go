@@ -168,7 +168,7 @@ func (x *siteIndex) chooseAll(s Source, all bool) ([]indexEntry, error) {
 		f := Fetched{Notes: x.notes}
 		return nil, metier.Fieldf(metier.NotFound, "Request.Source", "source_without_skills", "use another source", "%s lists no skill that can be installed%s", shown(x.at), f.also())
 	case len(out) > 1 && !all:
-		return nil, metier.Fieldf(metier.Invalid, "Request.Skills", "skills_not_chosen", "name them with Request.Skills, or set Request.All", "%s contains %s: %s", s, plural.Of(len(out), "skill"), x.list())
+		return nil, metier.Fieldf(metier.Invalid, "Request.Skills", "skills_not_chosen", "name them with Request.Skills, or choose all with Request.All", "%s contains %s: %s", s, plural.Of(len(out), "skill"), x.list())
 	}
 	return out, nil
 }

@@ -120,9 +120,12 @@ func parseLock(file string, raw []byte) (Lock, error) {
 	}
 	switch {
 	case err != nil:
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errors.New("its text ends too early")
+		}
 		err = errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	case l.Version != lockVersion:
-		err = fmt.Errorf("its version is %d; the supported version is %d", l.Version, lockVersion)
+		err = fmt.Errorf("its version is %d; the supported version is %d, so a newer metier may have written it", l.Version, lockVersion)
 	default:
 		err = l.check()
 	}

@@ -68,7 +68,15 @@ type packable struct {
 
 // openPackable opens the only skill in a folder. The caller closes its bundle.
 func openPackable(ctx context.Context, dir string, set settings.Settings) (packable, error) {
-	found, err := Find(ctx, &Fetched{Source: Source{Kind: Folder, Location: dir}, Dir: dir}, set)
+	f, err := fetchFolder(Source{Kind: Folder, Location: dir})
+	if e, ok := errors.AsType[*metier.Error](err); ok {
+		e.Field, e.Hint = "", "specify the folder of a skill"
+	}
+	if err != nil {
+		return packable{}, err
+	}
+	dir = f.Dir
+	found, err := Find(ctx, f, set)
 	if err != nil {
 		return packable{}, err
 	}
@@ -80,7 +88,7 @@ func openPackable(ctx context.Context, dir string, set settings.Settings) (packa
 	if err := (Request{validation: set.Install.Validation}).check(p.skill); err != nil {
 		return p, about(p.skill, err)
 	}
-	src, err := local.New(filepath.Join(dir, filepath.FromSlash(p.skill.ID.Path)), &local.Options{})
+	src, err := local.New(filepath.Join(dir, filepath.FromSlash(p.skill.ID.Path)), &local.Options{Installed: true})
 	if err != nil {
 		return p, err
 	}

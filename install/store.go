@@ -195,7 +195,7 @@ func (s *Store) manifest(ctx context.Context, folder string) (metier.Manifest, e
 	info, err := s.root.Lstat(filepath.FromSlash(folder))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return metier.Manifest{}, metier.Errorf(metier.NotFound, "skill_not_found", "", "there is no folder %s", folder)
+		return metier.Manifest{}, metier.Errorf(metier.NotFound, "skill_not_found", "use the name of a folder in "+s.o.Dir, "there is no folder %s", s.path(folder))
 	case err != nil:
 		return metier.Manifest{}, err
 	case !info.IsDir():
