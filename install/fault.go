@@ -22,6 +22,8 @@ func (s *Store) fault(err error, pending string) error {
 		e.Code, e.Hint = "disk_full", "free some space, and try again"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		e.Code, e.Hint = "install_unwritable", "check the owner and the permissions of the folder that the message names"
+	case errors.Is(err, fs.ErrExist), errors.Is(err, syscall.ENOTDIR):
+		e.Code, e.Hint = "install_unwritable", "remove the file or the broken link that is in place of a folder"
 	case pending != "":
 		e.Code, e.Hint = "install_unfinished", "remove what is in the way"
 	default:

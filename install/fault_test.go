@@ -221,6 +221,14 @@ func TestApply_KeepsALockThatChangedMeanwhile(t *testing.T) {
 	}
 }
 
+func TestOpen_NamesABrokenLink(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.link("missing", p.dir)
+	_, err := p.try()
+	code(t, "install_unwritable", err)
+}
+
 // commandIn is the environment variable with the folder, and commandIs the one with the change, of a
 // process that changes a store.
 const commandIn, commandIs = "TEST_COMMAND_IN", "TEST_COMMAND_IS"
