@@ -125,7 +125,7 @@ func parseLock(file string, raw []byte) (Lock, error) {
 		}
 		err = errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	case l.Version != lockVersion:
-		err = fmt.Errorf("its version is %d; the supported version is %d, so a newer metier may have written it", l.Version, lockVersion)
+		err = fmt.Errorf("its version is %d; the supported version is %d, so a newer version of metier wrote it", l.Version, lockVersion)
 	default:
 		err = l.check()
 	}

@@ -66,6 +66,7 @@ var exits = map[string]string{
 	"client_unknown":      "2",
 	"command_ended":       "1",
 	"command_failed":      "the command's",
+	"archive_exists":      "2",
 	"confirmation_needed": "2",
 	"doctor_problems":     "1",
 	"failed":              "1",
