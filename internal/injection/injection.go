@@ -6,9 +6,12 @@ package injection
 
 import (
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
+	"metier/internal/nfkc"
 	"metier/internal/termtext"
 )
 
@@ -242,15 +245,19 @@ var letters = func() (is [256]bool) {
 	return is
 }()
 
-// hides reports whether a text contains invisible characters or wide forms of ASCII.
+// hides reports whether a text contains invisible characters, other forms of ASCII letters, or markup in
+// words.
 func hides(text string) bool {
 	for i := 0; i < len(text); {
 		if text[i] < utf8.RuneSelf {
+			if c := text[i]; (c == '*' || c == '<' || c == '&') && markup(text, i) > 0 {
+				return true
+			}
 			i++
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(text[i:])
-		if !common(r) && (wide(r) || alike[r] != 0 || termtext.Hidden(r)) {
+		if !common(r) && (wide(r) || alike[r] != 0 || styled(r) != 0 || unicode.Is(unicode.Mn, r) || termtext.Hidden(r)) {
 			return true
 		}
 		i += size
@@ -258,10 +265,72 @@ func hides(text string) bool {
 	return false
 }
 
+// markup returns the length of the markup at an offset if it is in a word: asterisks, an empty tag, or the
+// number of a character.
+func markup(text string, i int) int {
+	switch text[i] {
+	case '*':
+		if i == 0 || !letters[text[i-1]] {
+			return 0
+		}
+		n := len(text[i:]) - len(strings.TrimLeft(text[i:], "*"))
+		if i+n < len(text) && letters[text[i+n]] {
+			return n
+		}
+	case '<':
+		if n := strings.IndexByte(text[i:min(len(text), i+maxTag)], '>') + 1; n > 1 && i > 0 && (letters[text[i-1]] || text[i-1] == '>') && i+n < len(text) && (letters[text[i+n]] || text[i+n] == '<') {
+			return n
+		}
+	case '&':
+		if n, _ := numbered(text[i:]); n > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+const maxTag = 16 // bytes
+
+// numbered returns the length of a character that is written as its number, as in &#116;, and an ASCII
+// character with that number, or a space.
+func numbered(text string) (n int, c byte) {
+	digits, is := strings.CutPrefix(text[:min(len(text), maxTag)], "&#")
+	if !is {
+		return 0, 0
+	}
+	end := strings.IndexByte(digits, ';')
+	if end < 1 {
+		return 0, 0
+	}
+	base, number := 10, digits[:end]
+	if number[0]|0x20 == 'x' {
+		base, number = 16, number[1:]
+	}
+	v, err := strconv.ParseUint(number, base, 32)
+	if err != nil {
+		return 0, 0
+	}
+	if v >= utf8.RuneSelf || v < ' ' {
+		v = ' '
+	}
+	return len("&#") + end + 1, byte(v)
+}
+
+// styled returns the ASCII letter of which a character is another form, such as a bold one, or 0.
+func styled(r rune) byte {
+	if r < 0x2460 || r >= 0x2500 && r < 0x1d400 || r > 0x1f189 {
+		return 0
+	}
+	if plain := nfkc.String(string(r)); len(plain) == 1 && letters[plain[0]] {
+		return plain[0]
+	}
+	return 0
+}
+
 // common is a fast check that exempts most characters from the slow one: accented letters, dashes,
 // quotes, arrows, boxes, ideographs.
 func common(r rune) bool {
-	return r >= 0xae && r < 0x300 || r >= 0x2010 && r < 0x2028 || r >= 0x2100 && r < 0x2fff || r >= 0x3400 && r < 0xa000
+	return r >= 0xae && r < 0x300 || r >= 0x2010 && r < 0x2028 || r >= 0x2100 && r < 0x2460 || r >= 0x2500 && r < 0x2fff || r >= 0x3400 && r < 0xa000
 }
 
 // alike maps letters of other scripts that look like Latin ones.
@@ -270,12 +339,26 @@ var alike = map[rune]byte{'а': 'a', 'е': 'e', 'о': 'o', 'р': 'p', 'с': 'c',
 
 func wide(r rune) bool { return r >= 0xff01 && r <= 0xff5e }
 
-// bare returns a text without invisible characters and with wide letters folded, and the original
-// offset of each byte.
+// bare returns a text without invisible characters and markup in words, and with other forms of letters
+// replaced, and the original offset of each byte.
 func bare(text string) (string, []int) {
 	out, places := make([]byte, 0, len(text)), make([]int, 0, len(text))
+	skip := 0
 	for i, r := range text {
+		if i < skip {
+			continue
+		}
+		if n := markup(text, i); r < utf8.RuneSelf && n > 0 {
+			if _, c := numbered(text[i:]); c != 0 {
+				out, places = append(out, c), append(places, i)
+			}
+			skip = i + n
+			continue
+		}
 		switch {
+		case styled(r) != 0:
+			out, places = append(out, styled(r)), append(places, i)
+		case unicode.Is(unicode.Mn, r):
 		case wide(r):
 			out, places = append(out, byte(r-0xfee0)), append(places, i)
 		case alike[r] != 0:
