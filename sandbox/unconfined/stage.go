@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"metier/sandbox"
 )
@@ -66,11 +67,19 @@ func write(t sandbox.Tree, at string) error {
 		if f.Exec {
 			mode = 0o500
 		}
-		if err := os.WriteFile(name, f.Data, mode); err != nil {
+		if err := writeFile(name, f.Data, mode); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// writeFile writes a file while no other goroutine forks: the child would have the file open for
+// writing for a moment, and the kernel would refuse to execute it (ETXTBSY).
+func writeFile(name string, data []byte, mode fs.FileMode) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(name, data, mode)
 }
 
 // remove deletes the job's folder, even if the program changed file modes in it.
