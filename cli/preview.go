@@ -102,7 +102,7 @@ func deciding(findings []scan.Finding) []string {
 func signedBy(c install.Change) string {
 	var out []string
 	for _, s := range c.Signature.Signers {
-		text := s.ID + ", whom no policy file names"
+		text := s.ID + ", who is not in a policy file"
 		if s.Name != "" {
 			text = s.Name + " (" + s.ID + ")"
 		}

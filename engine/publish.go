@@ -41,7 +41,7 @@ func publishable(set settings.Settings, by settings.Origins) error {
 	if set.Install.Publish == settings.PublishYes {
 		return nil
 	}
-	return metier.Fieldf(metier.Denied, "Request.Layers", "publish_not_allowed", "use a profile or a setting publish that allows it", "%s does not allow that skills are published", setter(by, "publish"))
+	return metier.Fieldf(metier.Denied, "Request.Layers", "publish_not_allowed", "use a profile or a setting publish that allows it", "%s does not allow publishing skills", setter(by, "publish"))
 }
 
 // Publishable returns an error if the settings do not allow that skills are published.

@@ -88,7 +88,7 @@ var installed = []Code{
 	{"registry_denied", "denied", "The registry requires that you sign in, or does not let you do this.", "Sign in with 'docker login HOST'."},
 	{"registry_failed", "unavailable", "The registry refused the request for another reason, or its response breaks the protocol.", "Try again later."},
 	{"registry_credentials", "invalid", "Docker's configuration, or the credential helper that it names, gives no usable credentials.", "Sign in again with 'docker login HOST'."},
-	{"publish_not_allowed", "denied", "The publish setting does not allow that skills are published.", "Use another profile, or change the setting."},
+	{"publish_not_allowed", "denied", "The publish setting does not allow publishing skills.", "Use another profile, or change the setting."},
 	{"target_invalid", "invalid", "The target is not a tag in a registry.", "Use oci://HOST/REPOSITORY:TAG."},
 	{"upload_redirected", "denied", "The registry wants the published files at another host.", "Use another registry."},
 	{"tag_exists", "conflict", "The tag already names something else in the registry.", "Use another tag, or replace it."},
