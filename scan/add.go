@@ -24,14 +24,14 @@ func (s *scanner) addText(f *source, r *rule, offset int, u *unit, more string) 
 // addCommand is like addText for an excerpt that begins at another offset. The finding is about these
 // words as well as about the line.
 func (s *scanner) addCommand(f *source, r *rule, offset, from int, u *unit, more, words string) {
-	line, column := f.at(offset)
-	x := Finding{File: f.path, Line: line, Column: column, Excerpt: excerpt(f.text, from), Severity: r.Severity, Confidence: confidence(r, f, u)}
+	x := Finding{File: f.path, Severity: r.Severity, Confidence: confidence(r, f, u)}
 	key := strings.Join([]string{r.ID, f.path, strconv.FormatBool(x.Decides())}, "\x00") // what does not decide leaves room for what does
 	if s.counts[key]++; s.counts[key] > maxOfRule {
 		s.coverage.Findings++
 		return
 	}
-	if more != "" {
+	x.Line, x.Column = f.at(offset)
+	if x.Excerpt = excerpt(f.text, from); more != "" {
 		x.Excerpt += " → " + excerpt(more, 0)
 	}
 	s.finish(r, x, words+"\x00"+wholeLine(f.text, from)+"\x00"+more)

@@ -75,7 +75,9 @@ func (s *scanner) nestedCommands(f *source, u unit, depth, at int) {
 			inner.place = inFence
 		}
 		if inner.text = a.text; a.text == "" && a.does == executes {
-			inner.text = revealed(t, a)
+			if inner.text = revealed(t, a); inner.text == "" {
+				inner.text = t.printed(a)
+			}
 		}
 		switch {
 		case inner.text == "" || depth >= maxNested:
@@ -212,6 +214,27 @@ func (t *tracer) words(a action, depth int) string {
 	return out
 }
 
+// printed returns the text that a command reads from echo, printf, or a here-document.
+func (t *tracer) printed(a action) string {
+	var out []string
+	for _, i := range a.Inputs {
+		if i >= len(t.all) {
+			continue
+		}
+		switch from := t.all[i]; {
+		case from.program == "echo" || from.program == "printf":
+			words := shell.Command(from.Words)[1:]
+			for len(words) > 0 && (strings.HasPrefix(words[0], "-") || from.program == "printf" && strings.Contains(words[0], "%")) {
+				words = words[1:]
+			}
+			out = append(out, strings.Join(words, " "))
+		case from.program == "cat" && from.Text != "":
+			out = append(out, from.Text)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
 const maxLiterals = 1000 // variables of a text
 
 // resolved returns words in which variables are replaced by their values, as far as they are known.
@@ -276,6 +299,10 @@ func (t *tracer) act(a *action, words []string) {
 			}
 		}
 	}
+	if out := outputOf(a.program, words); out != "" && a.in&(secret|environ) != 0 {
+		t.files[out] |= a.in & (secret | environ)
+		t.files["./"+out] |= a.in & (secret | environ)
+	}
 	_, named := interpreters[a.program]
 	switch {
 	case fetchers[a.program]:
@@ -298,7 +325,9 @@ func (t *tracer) act(a *action, words []string) {
 	case uploads3(a.program, a.args):
 		a.does = transmits
 	case (sources[a.program] || a.program == "openssl" && strings.HasPrefix(a.args, "s_client")) && !local(words):
-		a.out |= download
+		if a.out |= download; a.program == "ssh" && a.in&(secret|environ) != 0 {
+			a.does = transmits
+		}
 	case (a.program == "awk" || a.program == "gawk") && (strings.Contains(a.args, "system(") || strings.Contains(a.args, `| "sh`)):
 		a.does = executes
 	case a.program == "eval", a.program == "source", a.program == ".":
@@ -311,6 +340,15 @@ func (t *tracer) act(a *action, words []string) {
 		}
 	case named:
 		t.interpret(a, words)
+	case a.program == "trap" && len(words) > 2:
+		a.text = words[1]
+	case a.program == "alias" && len(words) > 1:
+		_, a.text, _ = strings.Cut(words[1], "=")
+	case (a.program == "read" || a.program == "mapfile" || a.program == "readarray") && len(words) > 1:
+		t.variables[words[len(words)-1]] |= a.in
+	case (a.program == "open" || a.program == "xdg-open") && a.in&(secret|environ) != 0,
+		a.program == "gh" && strings.HasPrefix(a.args, "gist create"):
+		a.does = transmits
 	case a.program == "tee":
 		for _, w := range words[1:] {
 			t.files[w] |= a.in

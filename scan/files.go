@@ -115,7 +115,7 @@ func (s *scanner) list(p string, d fs.DirEntry) {
 	default:
 		s.coverage.Files++
 		s.coverage.Bytes += info.Size()
-		f := source{path: p, size: info.Size(), lang: language(p), fixture: fixture(p), attacks: has(strings.ToLower(strings.Map(spaced, p)), attackWords)}
+		f := source{path: p, size: info.Size(), lang: language(p), fixture: fixture(p), attacks: aboutAttacks(strings.ToLower(strings.Map(spaced, p)))}
 		for _, x := range s.started {
 			if strings.HasSuffix(x.word, p) { // the folder before it can be a variable
 				if f.fixture, f.attacks = false, false; f.lang == "" || f.lang == data {
@@ -159,9 +159,9 @@ func mainFile(p string) bool { return strings.EqualFold(p, "SKILL.md") }
 
 // file reads one file and applies the rules to it.
 func (s *scanner) file(f *source) {
-	bytes, why := s.read(f)
-	s.contents(f, bytes)
-	f.text = plain(bytes)
+	raw, why := s.read(f)
+	s.contents(f, raw)
+	f.text = plain(raw)
 	if lang := interpreter(f.text); lang != "" && (f.lang == "" || f.lang == data) {
 		f.lang = lang
 	}
@@ -174,7 +174,7 @@ func (s *scanner) file(f *source) {
 		f.text = ""
 		return
 	}
-	key := content{sha256.Sum256(bytes), f.lang, f.fixture, f.attacks}
+	key := content{sha256.Sum256(raw), f.lang, f.fixture, f.attacks}
 	if x, seen := s.done[key]; seen && !mainFile(f.path) {
 		if x.found {
 			s.coverage.skip(f.path, "it has the same content as "+x.file+", and the same findings")
@@ -246,9 +246,13 @@ func (s *scanner) read(f *source) (data []byte, why string) {
 	return data, ""
 }
 
-// plain returns the text of a file. UTF-16 with a byte order mark is converted.
+// plain returns the text of a file. UTF-16 with a byte order mark, and lines that end with a carriage
+// return alone, are converted.
 func plain(b []byte) string {
 	if len(b) < 2 || b[0]^b[1] != 0x01 || b[0] < 0xfe {
+		if bytes.IndexByte(b, '\n') < 0 { // the lines of an old Mac
+			b = bytes.ReplaceAll(b, []byte("\r"), []byte("\n"))
+		}
 		return string(b)
 	}
 	out := make([]uint16, len(b)/2-1)

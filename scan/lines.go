@@ -40,7 +40,8 @@ const (
 )
 
 // commandMarks are parts of lines that can be commands that the rules are about.
-var commandMarks = strings.Split("curl |wget || sh||sh|| bash||bash|bash -|/dev/tcp/|/dev/udp/|nc -|ncat |socat |rm -r|rm -f|base64 |dd if|eval |authorized_keys|.ssh|.aws|.gnupg|/etc/s|crontab|iwr |irm |iex |mkfs|openssl |nslookup |scp |rsync ", "|")
+var commandMarks = []string{"curl", "wget", "| sh", "|sh", "| bash", "|bash", "| zsh", "bash -", "sh -c", "/dev/tcp/", "/dev/udp/", "nc -", "nc ", "ncat", "socat ", "rm -", "base64", "dd if", "dd of", "eval ",
+	"authorized_keys", ".ssh", ".aws", ".gnupg", ".kube", "/etc/s", "/etc/p", "crontab", "iwr ", "irm ", "iex", "mkfs", "openssl ", "nslookup ", "dig ", "scp ", "rsync ", "$(", "${IFS}", "powershell", "xxd", "env |", "printenv", "find ", "git config", "chmod ", "useradd", "docker run", "npx ", "uvx ", "pip install", "mshta", "certutil", ">>"}
 
 // lines applies the rules for commands to the lines of a file, and to the quoted texts in them. They are
 // the commands of Makefiles, of workflows, of hooks in settings, and of programs in other languages.
@@ -56,9 +57,9 @@ func (s *scanner) lines(f *source, u unit) {
 			f.partly = true
 			continue
 		}
-		for _, c := range commandsIn(line, executable(f.lang)) {
+		for _, c := range commandsIn(line, executable(f.lang) && f.lang != powershell) {
 			before := strings.ToLower(line[:c.at])
-			mention := u.mention || f.attacks || has(before, attackWords) || refused(before)
+			mention := u.mention || f.attacks || aboutAttacks(before) || refused(before)
 			place := inScript
 			if u.place == inFence {
 				place = inData // an example of a file

@@ -98,6 +98,7 @@ func (s *scanner) document(f *source) {
 			for _, c := range inlineCode(u) {
 				s.code(f, c)
 			}
+			s.marked(f, u)
 		}
 	}
 }
@@ -242,7 +243,7 @@ func (d *divider) unit(n ast.Node, at where) unit {
 	}
 	u.mention = d.f.attacks || d.announced()
 	if at == inFence {
-		u.mention = u.mention && !ordered(d.lead) || has(d.lead[max(0, len(d.lead)-400):], attackWords) || refused(d.lead) || labelled(u.text)
+		u.mention = u.mention && !ordered(d.lead) || aboutAttacks(d.lead[max(0, len(d.lead)-400):]) || refused(d.lead) || labelled(u.text)
 	}
 	return u
 }
@@ -251,7 +252,7 @@ func (d *divider) unit(n ast.Node, at where) unit {
 // does not count: otherwise, a title would hide everything below it.
 func (d *divider) announced() bool {
 	for _, h := range d.headings[min(1, len(d.headings)):] {
-		if h != "" && (has(h, attackWords) || has(h, avoidWords)) {
+		if h != "" && (aboutAttacks(h) || avoids(h)) {
 			return true
 		}
 	}
@@ -279,6 +280,29 @@ func fenceLanguage(info, code string) string {
 	return ""
 }
 
+// marked applies the rules for commands to text that is emphasized, in a tag, or after a colon.
+func (s *scanner) marked(f *source, u unit) {
+	if !marked(u.text) {
+		return
+	}
+	at := 0
+	for line := range strings.SplitAfterSeq(u.text, "\n") {
+		from := at
+		at += len(line)
+		if !marked(line) || strings.HasPrefix(strings.TrimSpace(line), "|") {
+			continue
+		}
+		for part := range strings.FieldsFuncSeq(strings.NewReplacer("**", "\x00", ": ", "\x00", "<", "\x00<", ">", "\x00", "&lt;", "<", "&gt;", ">", "&amp;", "&", "\u00a0", " ", "``", "\x00").Replace(line), func(r rune) bool { return r == 0 }) {
+			if part = strings.TrimSpace(part); !marked(part) || strings.ContainsAny(part[:1], "<`") {
+				continue
+			}
+			before := strings.ToLower(u.text[max(0, from-200):from] + line[:max(0, strings.Index(line, part))])
+			mention := u.mention || aboutAttacks(before) || refused(before) || injection.Listed(f.text, u.offset(from))
+			s.commands(f, unit{file: f, place: inLine, text: part, lang: shellCode, starts: []segment{{0, u.offset(from)}}, fixed: true, mention: mention})
+		}
+	}
+}
+
 // inlineCode returns the commands in the backticks of a sentence.
 func inlineCode(u unit) (out []unit) {
 	for i := 0; i < len(u.text); {
@@ -293,7 +317,7 @@ func inlineCode(u unit) (out []unit) {
 		}
 		if code := u.text[from : from+n]; strings.Contains(code, " ") && len(out) < 500 {
 			before := strings.ToLower(u.text[max(0, from-200):from])
-			mention := u.mention || has(before, attackWords) || refused(before) || injection.Listed(u.file.text, u.offset(from))
+			mention := u.mention || aboutAttacks(before) || refused(before) || injection.Listed(u.file.text, u.offset(from))
 			out = append(out, unit{file: u.file, place: inLine, text: code, lang: shellCode, starts: []segment{{0, u.offset(from)}}, mention: mention})
 		}
 		i = from + n + 1

@@ -23,6 +23,21 @@ func (t *tracer) enter(args []string) {
 	}
 }
 
+// outputOf returns the file that a program writes its input to, or "".
+func outputOf(program string, words []string) string {
+	for i, w := range words[1:] {
+		switch {
+		case program == "zip" && !strings.HasPrefix(w, "-"):
+			return w
+		case i+2 >= len(words):
+		case program == "tar" && (i == 0 || strings.HasPrefix(w, "-")) && !strings.HasPrefix(w, "--") && strings.HasSuffix(w, "f"),
+			(program == "gpg" || program == "openssl" || program == "base64" || program == "age") && (w == "-o" || w == "-out" || w == "--output"):
+			return words[i+2]
+		}
+	}
+	return ""
+}
+
 // local reports whether an argument is an address of this machine or its network.
 func local(words []string) bool {
 	return slices.ContainsFunc(words[1:], func(w string) bool { return !strings.HasPrefix(w, "-") && hostOf(w).local })
@@ -87,6 +102,9 @@ func (t *tracer) fetch(a *action, words []string) {
 	if a.out&(download|installer|untrusted) == 0 && !addressed && !local(words) {
 		a.out |= download // the address is in a variable or a file
 	}
+	if (a.program == "http" || a.program == "https" || a.program == "xh") && a.in&(secret|environ) != 0 {
+		sends = true // its standard input is the body
+	}
 	if sends {
 		if a.does = transmits; t.folder != "" && secretPath(strings.ToLower(t.folder)) != "" {
 			a.in |= secret // of a file in the working folder
@@ -146,7 +164,7 @@ func (t *tracer) interpret(a *action, words []string) {
 			operand = true
 		}
 	}
-	if !operand && a.in != 0 {
+	if !operand && (a.in != 0 || len(a.Inputs) > 0) {
 		a.does = executes
 	}
 	if !operand && a.Text != "" {
@@ -199,8 +217,8 @@ var decodeFlag = regexp.MustCompile(`(^| )(-d|-D|--decode|-di)( |$)`)
 
 var (
 	fetchers     = set("curl wget iwr invoke-webrequest invoke-restmethod irm aria2c http https xh fetch lynx")
-	readers      = set("cat head tail less more cp mv tar zip gzip base64 xxd openssl grep sed awk sort strings od scp rsync gpg dd jq cut tee curl source . sqlite3 find rclone aws gsutil s3cmd azcopy")
-	senders      = set("nc ncat netcat socat scp sftp ftp rsync rclone telnet sendmail mail mutt")
+	readers      = set("cat head tail less more cp mv tar zip gzip base64 xxd openssl grep sed awk sort strings od scp rsync gpg dd jq cut tee curl source . sqlite3 find ls rclone aws gsutil s3cmd azcopy gh swaks")
+	senders      = set("nc ncat netcat socat scp sftp ftp rsync rclone telnet sendmail mail mutt swaks")
 	sources      = set("nc ncat netcat socat telnet ssh dig") // what they print comes from the network
 	storage      = set("aws gsutil s3cmd azcopy")
 	lookups      = set("nslookup dig host ping")

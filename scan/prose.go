@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"iter"
 	"regexp"
 	"strings"
 	"unicode"
@@ -174,12 +175,17 @@ func (s *scanner) orders(f *source) {
 
 // has reports whether a text in lower case has one of the words.
 func has(text string, words map[string]bool) bool {
-	for w := range strings.FieldsFuncSeq(injection.WithoutAddresses(text), func(r rune) bool { return !unicode.IsLetter(r) && r != '\'' && r != '-' }) {
+	for w := range wordsOf(text) {
 		if words[w] {
 			return true
 		}
 	}
-	return strings.ContainsAny(text, "❌🚫") && words["avoid"]
+	return false
+}
+
+// wordsOf returns the words of a text, except those in addresses.
+func wordsOf(text string) iter.Seq[string] {
+	return strings.FieldsFuncSeq(injection.WithoutAddresses(text), func(r rune) bool { return !unicode.IsLetter(r) && r != '\'' && r != '-' })
 }
 
 // refused reports whether the text before a command asks not to use it.
@@ -188,11 +194,35 @@ func refused(before string) bool {
 	if i := strings.LastIndexAny(before, ".!?\n"); i >= 0 && i < len(before)-1 {
 		before = before[i:]
 	}
-	return has(kept.ReplaceAllString(before, ""), avoidWords)
+	return avoids(before)
 }
 
-// kept matches a negation that asks for something: never skip this step.
-var kept = regexp.MustCompile(`\b(never|not|don't|dont)\s+(ever\s+)?(skip|forget|omit|miss|hesitate|stop|ask|wait|leave|worry|change|edit|modify|tell|mention)\b`)
+// avoids reports whether a text in lower case asks not to do something.
+func avoids(text string) bool {
+	text = kept.ReplaceAllString(text, " ")
+	return has(text, avoidWords) || badLabel.MatchString(text) || strings.ContainsAny(text, "❌🚫")
+}
+
+// aboutAttacks reports whether a text in lower case announces text about attacks.
+func aboutAttacks(text string) bool {
+	seen := map[string]bool{}
+	for w := range wordsOf(text) {
+		if attackWords[w] {
+			return true
+		}
+		if topicWords[w] {
+			seen[strings.TrimSuffix(w, "s")] = true
+		}
+	}
+	return len(seen) > 1
+}
+
+// kept matches text that refuses nothing: a condition, a purpose, and a negation that asks for something,
+// such as never skip this step.
+var kept = regexp.MustCompile(`\b(if|when|whenever|unless|in case)\b[^,.:;\n]*|\bto (avoid|prevent|block|detect|deny|reject)\b[^,.:;\n]*|` +
+	`\b(never|not|don't|dont)\s+(ever\s+)?(skip|forget|omit|miss|hesitate|stop|ask|wait|leave|worry|change|edit|modify|tell|mention|bad|only|just|yet|installed|found|available|present|needed|required|enough)\b`)
+
+var badLabel = regexp.MustCompile(`\b(bad|wrong)(\s*:|\s+(example|examples|practice|code|command|commands|way|idea|pattern|patterns)\b)`)
 
 // ordered reports whether the text before a command asks to run it.
 func ordered(before string) bool {
@@ -212,7 +242,7 @@ func labelled(code string) bool {
 		line, code, _ = strings.Cut(code, "\n")
 		line = strings.ToLower(strings.TrimSpace(line))
 		if strings.HasPrefix(line, "#") || strings.HasPrefix(line, "//") {
-			return has(line, avoidWords) || has(line, attackWords)
+			return avoids(line) || aboutAttacks(line)
 		}
 	}
 	return false

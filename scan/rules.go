@@ -95,7 +95,7 @@ type code struct {
 }
 
 // rules are all rules, grouped by class.
-var rules = slices.Concat(injectionRules, exfiltrationRules, executionRules, destructionRules, obfuscationRules, fileRules, unreadRules, scopeRules)
+var rules = slices.Concat(injectionRules, exfiltrationRules, executionRules, destructionRules, windowsRules, obfuscationRules, fileRules, unreadRules, scopeRules)
 
 // compiled are the rules by what they match.
 type compiled struct {

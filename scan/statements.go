@@ -249,7 +249,7 @@ func labelsOf(text string) (l label) {
 	if wholeEnvironment(text, "process.env", ".[?") || wholeEnvironment(text, "os.environ", ".[") {
 		l |= environ
 	}
-	if strings.ContainsAny(text, `'"`) && secretPath(strings.ToLower(text)) != "" {
+	if strings.ContainsAny(text, `'"\`) && secretPath(strings.ReplaceAll(strings.ToLower(text), `\`, "/")) != "" {
 		l |= secret
 	}
 	return l

@@ -9,12 +9,14 @@ import (
 
 // attackWords announce text about attacks.
 var attackWords = set(`attack attacks attacker attackers attacker's exploit exploits exploited exploitation malicious malware vulnerable vulnerability vulnerabilities
-	injection injections jailbreak threat threats adversarial compromised backdoored phishing hostile payload payloads red-team poc abuse suspicious
-	detect detects detection detections indicators heuristics evasion`)
+	injection injections jailbreak adversarial compromised backdoored phishing hostile red-team`)
+
+// topicWords do so if there are two of them. One of them is an ordinary word.
+var topicWords = set(`threat threats payload payloads poc abuse suspicious detect detects detection detections indicators heuristics evasion`)
 
 // avoidWords announce text that a reader should not follow.
-var avoidWords = set(`never don't dont avoid avoids not bad wrong unsafe insecure dangerous anti-pattern anti-patterns antipattern antipatterns forbidden prohibited
-	blocked block blocks deny denied denies disallowed refuse reject rejects pitfalls mistakes forbids`)
+var avoidWords = set(`never don't dont avoid avoids not unsafe insecure dangerous anti-pattern anti-patterns antipattern antipatterns forbidden prohibited
+	blocked blocks deny denied denies disallowed refuse reject rejects pitfalls mistakes forbids`)
 
 // concept is a set of words with one meaning for the rules.
 type concept uint8
@@ -266,7 +268,7 @@ func secretPath(p string) string {
 				break
 			}
 			whole := strings.TrimPrefix(after, "/")
-			if (before == "" || strings.HasSuffix(before, "/") || strings.ContainsAny(before[len(before)-1:], `"'`)) && (whole == "" || strings.ContainsAny(whole[:1], `*"'),; ]`)) {
+			if (before == "" || strings.HasSuffix(before, "/") || strings.ContainsAny(before[len(before)-1:], `"'`)) && (whole == "" || strings.ContainsAny(whole[:1], `*?[{"'),; ]`) || strings.HasPrefix(whole, "${")) {
 				return f.what
 			}
 			rest = after
