@@ -96,7 +96,7 @@ func NewJobs(o JobOptions) *Jobs {
 }
 
 // Start starts the installation of what a request asks for into the store of an owner, and returns at once.
-// The call is the consent: nobody is asked, and a skill that the scanner takes for dangerous is refused.
+// The call is the consent. It asks no question, and a skill that the scanner takes for dangerous is refused.
 func (j *Jobs) Start(owner string, r Request) (Job, error) {
 	if owner == "" {
 		return Job{}, metier.Errorf(metier.Invalid, "owner_missing", "name the owner of the job", "the job has no owner")

@@ -61,7 +61,7 @@ func (s *Store) decide(d decided) (clean bool, err error) {
 	return true, err
 }
 
-// decision reads the journal, or returns false if there is none.
+// decision reads the journal, or returns false if it does not exist.
 func (s *Store) decision() (d decided, ok bool, err error) {
 	raw, err := namedfile.ReadIn(s.work, journal, maxJournal)
 	if err != nil {

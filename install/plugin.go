@@ -94,7 +94,7 @@ func merged(list []*plugin, p *plugin) []*plugin {
 	return list
 }
 
-// readPlugin reads the manifest of the plugin in a folder. It returns nil if there is none. A plugin.json
+// readPlugin reads the manifest of the plugin in a folder. It returns nil if the folder has no manifest. A plugin.json
 // in the folder of a skill is a file of the skill.
 func (f *Found) readPlugin(root *os.Root, at string, isSkill bool) (*plugin, error) {
 	file := path.Join(at, claudePlugin)

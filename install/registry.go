@@ -96,7 +96,7 @@ func (r *registryRepo) findScheme(ctx context.Context) error {
 	return noAnswer(ctx, r.at, err)
 }
 
-// checkedTransport checks the address of each request: registries name those of their token servers
+// checkedTransport checks the address of each request: registries name the addresses of their token servers
 // and uploads.
 type checkedTransport struct {
 	web *web

@@ -108,7 +108,7 @@ func (s *Store) Prepare(ctx context.Context, r Request, set settings.Settings) (
 	return s.Stage(ctx, found, skills, r)
 }
 
-// Stage copies skills, and those of the same source that they require, into the store's staging folder,
+// Stage copies skills, and the skills of the same source that they require, into the store's staging folder,
 // and checks the copies. It fails if one of them cannot be installed. Apply or Discard ends the plan.
 func (s *Store) Stage(ctx context.Context, f *Found, skills []metier.Skill, r Request) (*Plan, error) {
 	n := s.needsOf(f, skills, r.SkipRequirements)
